@@ -63,15 +63,23 @@ class CountedPlace(ObjectPlace):
 
 
 @pytest.fixture
-def place(spark, s3_server, tmp_path):
-    place = CountedPlace(spark, s3_server, tmp_path.name)
-    yield place
-    place.log.close()
-    place.proxy.close()
+def places(spark, s3_server, tmp_path):
+    """Two logs."""
+    places = [CountedPlace(spark, s3_server, f"{tmp_path.name}-{number}") for number in range(2)]
+    yield places
+    for place in places:
+        place.log.close()
+        place.proxy.close()
+
+
+@pytest.fixture
+def place(places):
+    return places[0]
 
 
 LOOK_FINDS, LOOK_ENDS = ("GET", "commits", 200), ("GET", "commits", 404)
-READ, UPLOAD, COMMIT = ("GET", "data", 206), ("PUT", "data", 200), ("PUT", "commits", 200)
+READ, UPLOAD = ("GET", "data", 206), ("PUT", "data", 200)
+COMMIT, REFUSED = ("PUT", "commits", 200), ("PUT", "commits", 412)
 
 
 @pytest.fixture
@@ -175,23 +183,47 @@ def test_a_micro_batch_out_is_one_request_for_each_task_and_one_that_commits(pla
 
 
 @pytest.mark.long
-def test_a_copied_micro_batch_is_three_requests_of_the_driver(place, started):
-    for topic in ("t", "out"):
-        place.log.create_topic(topic, partition_count=2)
-    options = {"path": place.url, "topic": "out"} | place.options
-    query = started(place.stream(smallBatchOffsets="0"), "streamlog", **options)
-    rows, seen = 0, []
-    for _ in range(8):
-        rows += place.append(partitions=2)
-        wait_for_rows(query, rows)
-        wait_for(lambda: COMMIT in place.requests(), query)
-        wait_until_idle(place, query)
-        requests = from_to(place.requests(), LOOK_FINDS, COMMIT)
-        seen.append([*requests[:2], *sorted(requests[2:])])
-        place.forget()
-        if seen[-1] == [LOOK_FINDS, LOOK_ENDS, READ, READ, COMMIT, UPLOAD, UPLOAD]:
+def test_a_micro_batch_copied_to_another_log_is_three_requests_of_the_driver(places, started):
+    source, target = places
+    expected = [LOOK_FINDS, LOOK_ENDS, READ, READ], [COMMIT, UPLOAD, UPLOAD]
+    seen = []
+    for requests in copied_batches(source, target, started):
+        seen.append((requests[0], sorted(requests[1])))
+        if seen[-1] == expected:
             return
     raise AssertionError(f"more in each batch, not only until Spark's processes have opened the log: {seen}")
+
+
+@pytest.mark.long
+def test_a_micro_batch_copied_within_a_log_that_is_filled_is_five_requests_of_the_driver_in_turn(place, started):
+    # The plan of the copy is from before the commit that brought the rows.
+    again = [COMMIT, REFUSED, LOOK_FINDS, *[LOOK_ENDS] * 3]
+    expected = [LOOK_FINDS, LOOK_ENDS, *sorted([READ, READ, UPLOAD, UPLOAD, *again])]
+    seen = []
+    for requests in copied_batches(place, place, started):
+        seen.append([*requests[0][:2], *sorted(requests[0][2:])])
+        if seen[-1] == expected:
+            return
+    raise AssertionError(f"more in each batch, not only until Spark's processes have opened the log: {seen}")
+
+
+def copied_batches(source, target, started):
+    """The requests for each log in a micro-batch with rows, batch by batch."""
+    source.log.create_topic("t", partition_count=2)
+    target.log.create_topic("out", partition_count=2)
+    options = {"path": target.url, "topic": "out"} | target.options
+    query = started(source.stream(smallBatchOffsets="0"), "streamlog", **options)
+    rows = 0
+    for _ in range(8):
+        rows += source.append(partitions=2)
+        wait_for_rows(query, rows)
+        wait_for(lambda: COMMIT in target.requests(), query)
+        wait_until_idle(source, query)
+        requests = source.requests()
+        last = COMMIT if target is source else READ
+        yield from_to(requests, LOOK_FINDS, last), target.requests()
+        for place in (source, target):
+            place.forget()
 
 
 @pytest.mark.long

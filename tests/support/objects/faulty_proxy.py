@@ -108,10 +108,11 @@ class FaultyProxy:
                 client.sendall(head + b"\r\n\r\n" + body[: len(body) // 2])
                 _reset(client)
             else:
-                client.sendall(answer)
                 status = int(answer.split(b" ", 2)[1])
                 sent, received = (len(data.partition(b"\r\n\r\n")[2]) for data in (request, answer))
+                # Before the answer is sent: else the next request, which it leads to, could come first.
                 self.exchanges.append(ProxiedRequest(method, path, status, sent, received, began_s, time.monotonic()))
+                client.sendall(answer)
 
     def _ask(self, request: bytes, method: str) -> bytes:
         with socket.create_connection(("127.0.0.1", self._upstream_port), timeout=30) as upstream:
