@@ -79,6 +79,9 @@ class KillMatrix:
         elif run.restarts_broker:
             meanwhile = self._restart_broker
         failure = self.copy(spark, meanwhile=meanwhile)
+        if run.maintains_always:
+            # It runs in a thread behind a commit, and a process of Spark outlives the query.
+            self.kills.wait_for_hits(len(run.kills))
         self.note_hits(story.name, run.kills, failure)
         assert run.fails in (None, failure is not None), f"{story.name}: {run}: {failure}"
 

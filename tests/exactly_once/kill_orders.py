@@ -118,11 +118,14 @@ class KillFolder:
 
     def wait_for_hit(self) -> dict[str, Any]:
         """What the first kill hit: who waits there goes on with `go`."""
+        return self.wait_for_hits(1)[0]
+
+    def wait_for_hits(self, count: int) -> list[dict[str, Any]]:
         until = time.monotonic() + HIT_SECONDS
-        while not (found := self.hits()):
+        while len(found := self.hits()) < count:
             assert time.monotonic() < until, "nobody came by"
             time.sleep(0.005)
-        return found[0]
+        return found
 
     def go(self) -> None:
         (self.path / "go").touch()

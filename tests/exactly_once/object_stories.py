@@ -113,12 +113,21 @@ OBJECT_STORIES = (
     a_story(
         "the driver dies when it has decided, and while it finds that out",
         Run(kills=(Kill(step="DECIDED"), Kill(step="ABORTED"))),
-        Run(kills=(task_kill("TASK_SKIPS"), Kill(step="ALREADY_DECIDED"))),
+        Run(kills=(Kill(step="ALREADY_DECIDED"),)),
     ),
     a_story("the driver dies before Spark notes its commit", Run(kills=(Kill(step="COMMITTED"),))),
     a_story("Spark's note of the commit is lost", Run(fails=False, repeats_last_batch=True)),
     *_in_maintenance(),
 )
+
+DECIDED = a_story("the driver dies when it has decided", Run(kills=(Kill(step="DECIDED"),)))
+SKIPPED = a_story(
+    "a task dies as it skips what is decided, and the driver while it finds that out",
+    Run(kills=(task_kill("TASK_SKIPS"), Kill(step="ALREADY_DECIDED"))),
+)
+"""Behind DECIDED, with a plan of a process that has opened the log since. A process of Spark lives on, and its plan may
+be from before the decision: then tasks write, and the commit drops what they wrote.
+"""
 
 SOURCE_STORIES = (
     a_story(
@@ -142,13 +151,19 @@ SOURCE_STORIES = (
 CONTROLS = ("the driver dies before Spark notes its commit", "Spark's note of the commit is lost")
 
 
-def random_object_story(rng: random.Random) -> Story:
-    """One of the long form: the step, the time it comes by, the victim's task and the request are thrown."""
+def random_object_story(rng: random.Random, *, are_plans_fresh: bool) -> Story:
+    """One of the long form: the step, the time it comes by, the victim's task and the request are thrown.
+
+    `are_plans_fresh`: a new process makes each plan, so tasks skip what is decided (see SKIPPED).
+    """
     kinds = (_some_planning, _some_tasks, _some_task_twice, _some_commit, _some_commit, _some_maintenance, _forgotten)
-    return rng.choice(kinds)(rng)
+    again = [Kill(step="ALREADY_DECIDED")]
+    if are_plans_fresh:
+        again.append(task_kill("TASK_SKIPS", task=rng.randrange(3)))
+    return rng.choice(kinds)(rng, tuple(again))
 
 
-def _some_planning(rng: random.Random) -> Story:
+def _some_planning(rng: random.Random, again: tuple[Kill, ...]) -> Story:
     return a_story(
         "the driver dies as it plans", Run(kills=(Kill(step=rng.choice(PLAN_STEPS), nth=rng.randrange(1, 3)),))
     )
@@ -160,12 +175,12 @@ def _task_death(rng: random.Random, task: int) -> Kill:
     return in_task("TASK_MAY_WRITE", rng.choice((UPLOAD, FINISH)), when=_when(rng), task=task)
 
 
-def _some_tasks(rng: random.Random) -> Story:
+def _some_tasks(rng: random.Random, again: tuple[Kill, ...]) -> Story:
     kills = tuple(_task_death(rng, task) for task in rng.sample(range(3), rng.randrange(1, 4)))
     return a_story("some of three tasks die once", Run(kills=kills, fails=False))
 
 
-def _some_task_twice(rng: random.Random) -> Story:
+def _some_task_twice(rng: random.Random, again: tuple[Kill, ...]) -> Story:
     """At the same point: a batch that was decided before passes the later ones never."""
     task = rng.randrange(3)
     first = _task_death(rng, task)
@@ -173,7 +188,7 @@ def _some_task_twice(rng: random.Random) -> Story:
     return a_story("both attempts of a task die", Run(kills=(first, second)))
 
 
-def _some_commit(rng: random.Random) -> Story:
+def _some_commit(rng: random.Random, again: tuple[Kill, ...]) -> Story:
     step, nth = rng.choice(COMMIT_STEPS), rng.randrange(1, 3)
     kill = Kill(step=step, nth=nth)
     if rng.random() < 0.6:
@@ -181,7 +196,6 @@ def _some_commit(rng: random.Random) -> Story:
     runs = [Run(kills=(kill, *rng.choice(((), (Kill(step="ABORTING"),), (Kill(step="ABORTED"),)))))]
     is_decided = step != "COMMITTING" or (kill.objects is not None and _is_the_answer_lost(kill.objects))
     if is_decided and rng.random() < 0.4:
-        again = (Kill(step="ALREADY_DECIDED"), task_kill("TASK_SKIPS", task=rng.randrange(3)))
         runs.append(Run(kills=again))
     return a_story("the driver dies as it commits", *runs)
 
@@ -190,13 +204,12 @@ def _is_the_answer_lost(request: ObjectRequest) -> bool:
     return request.request == COMMIT and request.when == "after"
 
 
-def _some_maintenance(rng: random.Random) -> Story:
+def _some_maintenance(rng: random.Random, again: tuple[Kill, ...]) -> Story:
     kill = at_request("COMMITTED", rng.choice((CHECKPOINT, UPLOAD, COMMIT)), when=_when(rng))
     return a_story("maintenance dies", Run(kills=(kill,), fails=None, maintains_always=True))
 
 
-def _forgotten(rng: random.Random) -> Story:
-    again = (Kill(step="ALREADY_DECIDED"), task_kill("TASK_SKIPS", task=rng.randrange(3)))
+def _forgotten(rng: random.Random, again: tuple[Kill, ...]) -> Story:
     runs = (Run(kills=again, repeats_last_batch=True), Run(fails=False, repeats_last_batch=True))
     return a_story("Spark's note of the commit is lost", *rng.sample(runs, rng.randrange(1, 3)))
 

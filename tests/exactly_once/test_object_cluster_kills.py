@@ -12,10 +12,12 @@ from exactly_once.kill_stories import task_kill
 from exactly_once.log_place import Objects
 from exactly_once.object_stories import (
     COMMIT,
+    DECIDED,
     FINISH,
     LOOK,
     OBJECT_STORIES,
     ROWS_READ,
+    SKIPPED,
     SOURCE_PROCESS,
     SOURCE_STORIES,
     STEPS,
@@ -102,12 +104,14 @@ def test_a_hundred_kills_on_machines_that_share_no_folder_lose_and_repeat_no_row
     for kill in EXECUTOR_KILLS:
         kill_an_executor(on_cluster, kill.of("executor"))
     kill_a_worker(on_cluster)
-    for story in (*OBJECT_STORIES, *SOURCE_STORIES):
+    for story in (*OBJECT_STORIES, *SOURCE_STORIES, DECIDED):
         matrix.play(on_cluster.spark, story)
+    on_cluster.replace_driver()
+    matrix.play(on_cluster.spark, SKIPPED)
     assert {kill.split(" + ")[0] for kill in matrix.hits} - {""} == STEPS, "a step was never hit"
     rng = random.Random(7)
     while matrix.hits.total() < LEAST_KILLS:
-        matrix.play(on_cluster.spark, random_object_story(rng))
+        matrix.play(on_cluster.spark, random_object_story(rng, are_plans_fresh=False))
     assert matrix.finish(on_cluster.spark) == []
     print(f"{matrix.hits.total()} kills, {matrix.rows.row_count} rows")
     for place, count in sorted(matrix.hits.items()):

@@ -6,7 +6,7 @@ import pytest
 from exactly_once.kill_matrix import KillMatrix
 from exactly_once.kill_orders import Kill
 from exactly_once.kill_stories import task_kill
-from exactly_once.log_place import Objects
+from exactly_once.log_place import Objects, open_log, targets_of
 from support.objects.faulty_proxy import FaultyProxy
 from support.objects.s3_servers import BUCKET, SECRET_KEY, moto
 
@@ -70,6 +70,9 @@ def test_credentials_that_expire_end_the_query_by_name_and_fresh_ones_go_on_exac
 def test_a_store_that_throttles_and_breaks_off_costs_time_and_no_row(spark, tmp_path, kills, versitygw_server, objects):
     arguments = {"padding_bytes": 2_000_000}  # five rows of a task are an upload in two parts
     with proxied_matrix(tmp_path, kills, versitygw_server, objects, arguments=arguments) as (matrix, proxy):
+        with closing(open_log(objects)) as log:
+            for topic in targets_of(objects):
+                log.alter_topic_configs(topic, {"max.message.bytes": "3000000"})
         faults = (
             ("slow_down", lambda method, path: method == "GET" and "/commits/" in path),
             ("cut", lambda method, path: method == "GET" and "/data/" in path),

@@ -9,8 +9,10 @@ from exactly_once.kill_stories import Run, a_story
 from exactly_once.object_stories import (
     COMMIT,
     CONTROLS,
+    DECIDED,
     FINISH,
     OBJECT_STORIES,
+    SKIPPED,
     SOURCE_STORIES,
     STEPS,
     at_request,
@@ -53,11 +55,13 @@ def test_kills_of_tasks_driver_and_source_lose_and_repeat_no_row(spark, tmp_path
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_a_kill_at_any_step_and_request_loses_and_repeats_no_row(spark, tmp_path, kills, objects):
-    with a_matrix(tmp_path, kills, objects) as matrix:
-        for story in (*OBJECT_STORIES, *SOURCE_STORIES):
+def test_a_kill_at_any_step_and_request_loses_and_repeats_no_row(sparks, tmp_path, kills, objects):
+    spark = sparks.current()
+    with a_matrix(tmp_path, kills, objects) as matrix, closing(sparks.another()) as other:
+        for story in (*OBJECT_STORIES, *SOURCE_STORIES, DECIDED):
             matrix.play(spark, story)
-        assert matrix.finish(spark) == []
+        matrix.play(other, SKIPPED)
+        assert matrix.finish(other) == []
         assert {kill.split(" + ")[0] for kill in matrix.hits} - {""} == STEPS, "a step was never hit"
 
 

@@ -8,7 +8,7 @@ from exactly_once.kill_matrix import KillMatrix
 from exactly_once.kill_orders import KillFolder
 from exactly_once.log_place import Objects
 from exactly_once.micro_batches import MicroBatches
-from exactly_once.object_stories import CONTROLS, OBJECT_STORIES, STEPS, random_object_story
+from exactly_once.object_stories import CONTROLS, DECIDED, OBJECT_STORIES, SKIPPED, STEPS, random_object_story
 
 
 def a_matrix(folder, **settings):
@@ -19,7 +19,7 @@ def a_matrix(folder, **settings):
 def test_a_kill_at_any_step_and_request_loses_and_repeats_no_row(tmp_path):
     with a_matrix(tmp_path) as matrix:
         batches = MicroBatches(matrix.kills.path)
-        for story in OBJECT_STORIES:
+        for story in (*OBJECT_STORIES, DECIDED, SKIPPED):
             matrix.play(batches, story)
         batches.close()
         assert matrix.finish(batches) == []
@@ -47,7 +47,7 @@ def test_hundreds_of_kills_at_steps_and_requests_lose_and_repeat_no_row(tmp_path
         with a_matrix(tmp_path / str(number)) as matrix:
             batches = MicroBatches(matrix.kills.path)
             while matrix.hits.total() < 60:
-                matrix.play(batches, random_object_story(rng))
+                matrix.play(batches, random_object_story(rng, are_plans_fresh=True))
             batches.close()
             assert matrix.finish(batches) == []
             count += matrix.hits.total()

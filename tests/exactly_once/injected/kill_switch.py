@@ -222,24 +222,26 @@ class KillSwitch(logging.Handler):
     def watch_objects(self) -> None:
         if not self._watches_objects:
             self._watches_objects = True
-            object_requests.watch(self._due_at_object_request)
+            object_requests.watch(self._around_object_request)
 
     @contextmanager
-    def _due_at_object_request(self, request: str) -> Iterator[None]:
-        number, kill = self._due_at("objects", "request", request)
-        if kill is None:
-            number, kill = self._due_from_start(request)
-        when = "" if kill is None else kill["objects"]["when"]
-        if when == "before":
-            self._carry_out(number, kill, objects=request, when=when)
+    def _around_object_request(self, request: str) -> Iterator[None]:
+        """One that the store refuses has no "after": a commit whose number another writer took is sent again."""
+        self._carry_out_due_at_object_request(request, "before")
         yield
-        if when == "after":
+        self._carry_out_due_at_object_request(request, "after")
+
+    def _carry_out_due_at_object_request(self, request: str, when: str) -> None:
+        number, kill = self._due_at("objects", "request", request, when=when)
+        if kill is None:
+            number, kill = self._due_from_start(request, when)
+        if kill is not None:
             self._carry_out(number, kill, objects=request, when=when)
 
-    def _due_from_start(self, request: str) -> tuple[int, dict | None]:
+    def _due_from_start(self, request: str, when: str) -> tuple[int, dict | None]:
         order = self._order()
         for number, kill in enumerate(order.get("kills", [])):
-            if kill["step"] or self._is_done(number) or not _is_in(kill):
+            if kill["step"] or kill["objects"]["when"] != when or self._is_done(number) or not _is_in(kill):
                 continue
             if re.search(kill["objects"]["request"], request):
                 seen = (order["id"], number)
@@ -248,11 +250,13 @@ class KillSwitch(logging.Handler):
                     return number, kill
         return -1, None
 
-    def _due_at(self, kind: str, pattern: str, place: str) -> tuple[int, dict | None]:
+    def _due_at(self, kind: str, pattern: str, place: str, *, when: str | None = None) -> tuple[int, dict | None]:
         if self._armed and self._order().get("id") != self._order_id:
             self._armed.clear()
         for number, kill in self._armed.items():
-            if kind in kill and not self._is_done(number) and re.search(kill[kind][pattern], place):
+            if kind not in kill or self._is_done(number) or (when is not None and kill[kind]["when"] != when):
+                continue
+            if re.search(kill[kind][pattern], place):
                 self._seen[number] += 1
                 if self._seen[number] == kill[kind].get("nth", 1):
                     return number, kill
