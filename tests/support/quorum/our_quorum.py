@@ -22,10 +22,13 @@ START_SECONDS = 60
 class OurQuorum:
     """A context manager that kills what still runs."""
 
-    def __init__(self, folder: Path, *, node_count=3, settings=()):
-        self.folder, self._settings = folder, settings
-        self.node_ids = range(1, node_count + 1)
-        self.ports = dict(zip(self.node_ids, free_ports(node_count), strict=True))
+    def __init__(self, folder: Path, *, node_count=3, settings=(), cluster_id=CLUSTER_ID, other_ports=None):
+        """`other_ports`: of voters that somebody else runs, by id; the nodes here come after them."""
+        self.folder, self._settings, self.cluster_id = folder, settings, cluster_id
+        first = 1 + len(other_ports or {})
+        self.node_ids = range(1, first + node_count)
+        own = zip(range(first, first + node_count), free_ports(node_count), strict=True)
+        self.ports = {**(other_ports or {}), **dict(own)}
         self._processes: dict[int, subprocess.Popen] = {}
 
     def __enter__(self):
@@ -42,18 +45,28 @@ class OurQuorum:
     def metadata_folder(self, node_id):
         return self.folder / str(node_id) / "data" / "__cluster_metadata-0"
 
+    @property
+    def voters(self):
+        return ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in self.ports.items())
+
+    def properties(self, node_id, *settings):
+        """The settings file of a node."""
+        folder = self.folder / str(node_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [f"node.id={node_id}", f"controller.quorum.voters={self.voters}", f"log.dirs={folder}/data"]
+        path = folder / "server.properties"
+        path.write_text("\n".join([*lines, *self._settings, *settings]) + "\n")
+        return path
+
     def start(self, *node_ids):
         """All nodes, or these; waits until they listen."""
         for node_id in node_ids or self.node_ids:
             folder = self.folder / str(node_id)
-            folder.mkdir(parents=True, exist_ok=True)
-            voters = ",".join(f"{n}@127.0.0.1:{port}" for n, port in self.ports.items())
-            lines = [f"node.id={node_id}", f"controller.quorum.voters={voters}", f"log.dirs={folder}/data"]
-            (folder / "server.properties").write_text("\n".join([*lines, *self._settings]) + "\n")
+            properties = self.properties(node_id)
             with (folder / "node.log").open("ab") as log:
                 self._processes[node_id] = subprocess.Popen(
                     [sys.executable, "-m", "broker_core.cli.main", "quorum", "serve", "--config",
-                     str(folder / "server.properties"), "--cluster-id", CLUSTER_ID],
+                     str(properties), "--cluster-id", self.cluster_id],
                     stdout=subprocess.PIPE, stderr=log, text=True,
                 )  # fmt: skip
         for node_id in node_ids or self.node_ids:
@@ -78,8 +91,10 @@ class OurQuorum:
         os.kill(self._processes[node_id].pid, signal.SIGCONT)
 
     def described(self, *, other_than=None, seconds=START_SECONDS, past=0):
-        """As a leader other than that one tells, once its high watermark is past that; and how long that took."""
-        running = ",".join(f"127.0.0.1:{self.ports[node_id]}" for node_id in self._processes)
+        """As a leader other than that one tells, once its high watermark is past that; and how long that took. The
+        other one is not asked: it may be frozen."""
+        asked = [node_id for node_id in self.node_ids if node_id != other_than]
+        running = ",".join(f"127.0.0.1:{self.ports[node_id]}" for node_id in asked)
         settings = parse_client_settings({"bootstrap.servers": running, "default.api.timeout.ms": "2000"})
         began = time.monotonic()
         while True:
@@ -93,4 +108,5 @@ class OurQuorum:
             time.sleep(0.01)
 
     def log_of(self, node_id):
-        return "\n".join((self.folder / str(node_id) / "node.log").read_text(errors="replace").splitlines()[-30:])
+        path = self.folder / str(node_id) / "node.log"
+        return "\n".join(path.read_text(errors="replace").splitlines()[-30:]) if path.exists() else ""
