@@ -60,7 +60,7 @@ def handle(call: Call) -> None:
 
 def _begin(call: Call, topic: Any, answer: Any) -> None:
     """Raises _Refusal, StreamlogError."""
-    count, configs = _judged(call, topic)
+    count, configs = _validated(call, topic)
     planned = call.node.topics.check_create_topic(topic.name, partition_count=count, configs=configs)
 
     def made(description: TopicDescription) -> None:
@@ -76,7 +76,7 @@ def _begin(call: Call, topic: Any, answer: Any) -> None:
     call.node.topics.create_topic(topic.name, partition_count=count, configs=configs, on_reply=made, on_error=refused)
 
 
-def _judged(call: Call, topic: Any) -> tuple[int, dict[str, str]]:
+def _validated(call: Call, topic: Any) -> tuple[int, dict[str, str]]:
     """(number of partitions, settings). Raises _Refusal, StreamlogError, in Kafka's order: name and existence, settings
     without a value, settings, then the assignment, or the counts."""
     topics = call.node.topics

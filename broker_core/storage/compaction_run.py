@@ -32,7 +32,7 @@ from broker_core.storage.checkpoints import (
     write_synced,
 )
 from broker_core.storage.partition_writer import PartitionWriter
-from broker_core.storage.producer_replay import Stretch, producers_before, replay_segment
+from broker_core.storage.producer_replay import SegmentPart, producers_before, replay_segment
 from broker_core.storage.segment_files import SegmentFiles
 from broker_core.storage.segment_indexes import IndexBuilder, SegmentExtent
 from broker_core.storage.segment_leftovers import put_swap_in_place, remove_cleaned, remove_if_there
@@ -216,14 +216,14 @@ def _aborted_transactions(fs: FileSystem, directory: str, job: CompactionJob) ->
     """Found in the batches themselves: with a lost index entry an aborted record could replace a committed one."""
     first = job.segments[0]
     producers = producers_before(
-        fs, directory, str(job.topic_partition), first.base_offset, snapshots=job.snapshots, stretches=()
+        fs, directory, str(job.topic_partition), first.base_offset, snapshots=job.snapshots, parts=()
     )
     entries = bytearray()
     for segment in job.segments:
         file = fs.open(segment_path(directory, segment.base_offset, LOG), writable=False)
         try:
-            stretch = Stretch(base_offset=segment.base_offset, end_position=segment.size_bytes)
-            entries += replay_segment(file, stretch, producers)
+            part = SegmentPart(base_offset=segment.base_offset, end_position=segment.size_bytes)
+            entries += replay_segment(file, part, producers)
         finally:
             file.close()
     return tuple(TransactionIndex(entries))

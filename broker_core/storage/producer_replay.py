@@ -22,7 +22,7 @@ from broker_core.storage.segment_names import LOG, SNAPSHOT, segment_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class SegmentPart:
     """One segment's bytes [0, end_position) to replay; None: the whole file. `end_offset`: the end of its last batch,
     if known. See `partition_bounds` for `dense_from`."""
 
@@ -33,15 +33,15 @@ class Stretch:
 
 
 def producers_before(
-    fs: FileSystem, directory: str, name: str, offset: int, *, snapshots: Sequence[int], stretches: Sequence[Stretch]
+    fs: FileSystem, directory: str, name: str, offset: int, *, snapshots: Sequence[int], parts: Sequence[SegmentPart]
 ) -> ProducerState:
-    """Producer state right before the segment that begins at `offset`. `stretches`: all segments below it, in order."""
+    """Producer state right before the segment that begins at `offset`. `parts`: all segments below it, in order."""
     producers = _newest_snapshot(fs, directory, name, [s for s in snapshots if s <= offset])
-    first = _first_stretch(stretches, producers.end_offset)
-    for stretch in stretches[first:] if producers.end_offset < offset else ():
-        file = fs.open(segment_path(directory, stretch.base_offset, LOG), writable=False)
+    first = _first_part(parts, producers.end_offset)
+    for part in parts[first:] if producers.end_offset < offset else ():
+        file = fs.open(segment_path(directory, part.base_offset, LOG), writable=False)
         try:
-            replay_segment(file, stretch, producers, min_offset=producers.end_offset)
+            replay_segment(file, part, producers, min_offset=producers.end_offset)
         finally:
             file.close()
     producers.on_high_watermark(offset)
@@ -50,7 +50,7 @@ def producers_before(
 
 def replay_segment(
     file: File,
-    stretch: Stretch,
+    part: SegmentPart,
     producers: ProducerState,
     *,
     min_offset: int = 0,
@@ -58,14 +58,14 @@ def replay_segment(
 ) -> bytearray:
     """Replays the headers of a segment from `min_offset` on. Returns the bytes of its transaction index."""
     entries = bytearray()
-    end_position = file.size_bytes() if stretch.end_position is None else stretch.end_position
+    end_position = file.size_bytes() if part.end_position is None else part.end_position
     walk = walk_headers(
         file,
         position=0,
         until_position=end_position,
-        min_offset=stretch.base_offset,
-        dense_from=stretch.dense_from,
-        end_offset=stretch.end_offset,
+        min_offset=part.base_offset,
+        dense_from=part.dense_from,
+        end_offset=part.end_offset,
     )
     for position, header in walk:
         if on_batch is not None:
@@ -97,7 +97,7 @@ def _newest_snapshot(fs: FileSystem, directory: str, name: str, snapshots: Seque
     return ProducerState(name)
 
 
-def _first_stretch(stretches: Sequence[Stretch], offset: int) -> int:
-    """Index of the stretch that holds `offset`."""
-    below = sum(1 for stretch in stretches if stretch.base_offset <= offset)
+def _first_part(parts: Sequence[SegmentPart], offset: int) -> int:
+    """Index of the part that holds `offset`."""
+    below = sum(1 for part in parts if part.base_offset <= offset)
     return max(below - 1, 0)

@@ -38,7 +38,7 @@ from broker_core.storage.checkpoints import (
 )
 from broker_core.storage.closed_segment import describe_closed_segment
 from broker_core.storage.partition_bounds import PublishedBounds
-from broker_core.storage.producer_replay import Stretch, producers_before, replay_segment
+from broker_core.storage.producer_replay import SegmentPart, producers_before, replay_segment
 from broker_core.storage.segment_indexes import IndexBuilder
 from broker_core.storage.segment_names import LOG, FolderListing, segment_path
 
@@ -121,12 +121,12 @@ def load_partition(
     closed_bases = [base for base in listing.logs if base < active_base]
     closed, unfit = _describe_closed(fs, directory, listing, [*closed_bases, active_base], config, known_closed)
     dense_from = published.dense_from_offset if published else MAX_OFFSET
-    stretches = [Stretch(base_offset=s.base_offset, end_position=s.size_bytes, dense_from=dense_from) for s in closed]
+    parts = [SegmentPart(base_offset=s.base_offset, end_position=s.size_bytes, dense_from=dense_from) for s in closed]
     walk = _Walk(
         fs=fs,
         directory=directory,
         config=config,
-        producers=producers_before(fs, directory, name, active_base, snapshots=listing.snapshots, stretches=stretches),
+        producers=producers_before(fs, directory, name, active_base, snapshots=listing.snapshots, parts=parts),
         epochs=_leader_epochs(fs, directory, listing),
         dense_from=dense_from,
         next_offset=active_base,
@@ -310,7 +310,9 @@ def _take(
 
     entries = replay_segment(
         file,
-        Stretch(base_offset=base_offset, end_position=end_position, dense_from=walk.dense_from, end_offset=end_offset),
+        SegmentPart(
+            base_offset=base_offset, end_position=end_position, dense_from=walk.dense_from, end_offset=end_offset
+        ),
         walk.producers,
         min_offset=base_offset,
         on_batch=on_batch,

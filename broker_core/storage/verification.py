@@ -26,7 +26,7 @@ from broker_core.record.key_places import BLOCK_BYTES
 from broker_core.storage.batch_walk import read_batch, walk_headers
 from broker_core.storage.checkpoints import read_small_file
 from broker_core.storage.key_filter_files import KeyFilterFile, keys_of
-from broker_core.storage.producer_replay import Stretch, producers_before, replay_segment
+from broker_core.storage.producer_replay import SegmentPart, producers_before, replay_segment
 from broker_core.storage.segment_files import SegmentFiles
 from broker_core.storage.segment_indexes import SegmentExtent, timestamp_of
 from broker_core.storage.segment_names import (
@@ -200,19 +200,19 @@ def _verify_transactions(
     snapshots: tuple[int, ...],
 ) -> Iterator[Finding]:
     below = [
-        Stretch(base_offset=s.base_offset, end_position=s.extent.end_position)
+        SegmentPart(base_offset=s.base_offset, end_position=s.extent.end_position)
         for s in segments
         if s.base_offset < segment.base_offset
     ]
     path = segment_path(directory, segment.base_offset, TRANSACTION_INDEX)
     try:
         producers: ProducerState = producers_before(
-            fs, directory, name, segment.base_offset, snapshots=snapshots, stretches=below
+            fs, directory, name, segment.base_offset, snapshots=snapshots, parts=below
         )
         file = fs.open(segment_path(directory, segment.base_offset, LOG), writable=False)
         try:
-            stretch = Stretch(base_offset=segment.base_offset, end_position=segment.extent.end_position)
-            expected = replay_segment(file, stretch, producers, min_offset=segment.base_offset)
+            part = SegmentPart(base_offset=segment.base_offset, end_position=segment.extent.end_position)
+            expected = replay_segment(file, part, producers, min_offset=segment.base_offset)
         finally:
             file.close()
     except CorruptDataError:

@@ -43,7 +43,9 @@ def _plan(offsets: OffsetReader, options: ReadOptions, keep: Keep | None) -> lis
     starts = offsets.unresolved(options.starting, assignment.partitions, is_start=True)
     ends = offsets.unresolved(options.ending, assignment.partitions, is_start=False)
     resolved_starts, resolved_ends = offsets.resolved(starts), offsets.resolved(ends)
-    resolved_ends |= offsets.behind_open(resolved_starts, {tp: resolved_ends[tp] for tp in ends if ends[tp] == LATEST})
+    resolved_ends |= offsets.above_open_transactions(
+        resolved_starts, {tp: resolved_ends[tp] for tp in ends if ends[tp] == LATEST}
+    )
     planned: list[PlannedRange] = []
     whole: list[OffsetRange] = []
     for tp in sorted(assignment.partitions):

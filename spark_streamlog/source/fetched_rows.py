@@ -77,7 +77,7 @@ class FetchedRows:
             except CorruptDataError as error:
                 if self._aborted is not None and before is not None:
                     self._aborted.restore(before)
-                bad = self._judge(error, buffer, wanted)
+                bad = self._unreadable_offsets(error, buffer, wanted)
                 if bad.from_offset > wanted:
                     end = min(until, bad.from_offset)
                     continue
@@ -102,7 +102,7 @@ class FetchedRows:
                 self._first_skipped,
             )
 
-    def _judge(self, error: CorruptDataError, buffer: memoryview, wanted: int) -> UnreadableOffsets:
+    def _unreadable_offsets(self, error: CorruptDataError, buffer: memoryview, wanted: int) -> UnreadableOffsets:
         record_offset = error.fields.get("record_offset")
         if record_offset is not None:
             if not self._skips:

@@ -151,7 +151,7 @@ class OffsetReader:
                 break
         return answer
 
-    def behind_open(
+    def above_open_transactions(
         self, known: Mapping[TopicPartition, int], readable: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         """Known offsets that are above the first open transaction, but in the log: nothing is lost, the query waits.
@@ -221,7 +221,9 @@ class OffsetReader:
     def _ask_latest(self, known: Mapping[TopicPartition, int]) -> LatestOffsets:
         assignment = self.assignment()
         offsets = self._list_offsets(dict.fromkeys(assignment.partitions, OffsetSpec.LATEST))
-        return LatestOffsets(offsets=offsets | self.behind_open(known, offsets), topic_ids=assignment.topic_ids)
+        return LatestOffsets(
+            offsets=offsets | self.above_open_transactions(known, offsets), topic_ids=assignment.topic_ids
+        )
 
     def _list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec], isolation: IsolationLevel | None = None

@@ -106,10 +106,10 @@ class StreamPlanner:
             # If "no partition" were stored, everything would be read again once the topics are listed again.
             report_deleted(start.keys(), self._offsets, self._options)
             return start
-        anew = self._recreated_topics(start, latest)
-        begin = self._begin(start, latest.offsets, anew, is_limited=is_limited)
+        recreated = self._recreated_topics(start, latest)
+        begin = self._begin(start, latest.offsets, recreated, is_limited=is_limited)
         self._asked_from = start
-        is_kept = {tp for tp in start if tp.topic not in anew}
+        is_kept = {tp for tp in start if tp.topic not in recreated}
         progress = {tp: start[tp] if tp in is_kept else begin[tp] for tp in latest.offsets}
         starting = VectorTopics(offsets=start, topic_ids=self._start_topics.known_ids)
         ends = self._blocked(latest.offsets)
@@ -120,14 +120,14 @@ class StreamPlanner:
                 return start
             self._last_batch_ms = now_ms
             ends = self._limited(begin, ends, max_offsets)
-        recreated_starts = {tp: begin[tp] for tp in ends if tp.topic in anew}
+        recreated_starts = {tp: begin[tp] for tp in ends if tp.topic in recreated}
         if ends == start:
             ends = _all_but_one(ends, recreated_starts)
         self._store(progress, starting, VectorTopics(offsets=ends, topic_ids=latest.topic_ids))
-        self._offer(ends, KnownTopics.all_of(latest.topic_ids), recreated_starts)
+        self._set_end(ends, KnownTopics.all_of(latest.topic_ids), recreated_starts)
         return dict(ends)
 
-    def has_offered(self, end: StreamOffset) -> bool:
+    def is_last_end(self, end: StreamOffset) -> bool:
         """Whether this run has returned it as its last end."""
         return end == self._end
 
@@ -154,7 +154,7 @@ class StreamPlanner:
         is_repeated = end != self._end
         if is_repeated:
             self._start, self._start_topics = dict(start), self._topics_at(start)
-            self._offer(end, self._topics_at(end).or_now(assignment.topic_ids), {})
+            self._set_end(end, self._topics_at(end).or_now(assignment.topic_ids), {})
         if self._asked_from is None:
             self._store_before_first_end(start, end)
         if not is_repeated and self._run_end is not None:
@@ -253,9 +253,9 @@ class StreamPlanner:
         ]
         for tp in shrunk:
             self._report_end_below_start(tp, from_offsets[tp], end[tp])
-        anew = within.keys() | {tp.topic for tp in shrunk}
-        log_starts = self._offsets.earliest([tp for tp in from_offsets if tp.topic in anew])
-        kept = {tp: offset for tp, offset in from_offsets.items() if tp.topic not in lost.keys() | anew}
+        recreated = within.keys() | {tp.topic for tp in shrunk}
+        log_starts = self._offsets.earliest([tp for tp in from_offsets if tp.topic in recreated])
+        kept = {tp: offset for tp, offset in from_offsets.items() if tp.topic not in lost.keys() | recreated}
         return kept | {tp: min(offset, end[tp]) for tp, offset in log_starts.items()}
 
     def _report_end_below_start(self, partition: TopicPartition, start: int, end: int) -> None:
@@ -268,11 +268,11 @@ class StreamPlanner:
         )
 
     def _begin(
-        self, start: StreamOffset, latest: StreamOffset, anew: set[str], *, is_limited: bool
+        self, start: StreamOffset, latest: StreamOffset, recreated: set[str], *, is_limited: bool
     ) -> dict[TopicPartition, int]:
         """The offsets where reading continues: the log start for new partitions, and where it is above the old
         offset."""
-        is_new = {tp for tp in latest if tp not in start or tp.topic in anew}
+        is_new = {tp for tp in latest if tp not in start or tp.topic in recreated}
         log_starts = self._offsets.earliest(latest.keys() if is_limited else is_new)
         kept = {tp: max(offset, log_starts.get(tp, 0)) for tp, offset in start.items() if tp not in is_new}
         return kept | {tp: log_starts.get(tp, 0) for tp in is_new}
@@ -307,7 +307,7 @@ class StreamPlanner:
         self._overdue = shares.overdue
         return shares.ends
 
-    def _offer(self, end: StreamOffset, topics: KnownTopics, recreated_starts: dict[TopicPartition, int]) -> None:
+    def _set_end(self, end: StreamOffset, topics: KnownTopics, recreated_starts: dict[TopicPartition, int]) -> None:
         self._end, self._end_topics, self._recreated_starts = dict(end), topics, recreated_starts
 
     def _from_offsets(

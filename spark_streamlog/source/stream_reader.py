@@ -132,7 +132,7 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """With one look at the log; none for an end that has just been looked up."""
         planner = self._planner()
         cluster = open_existing(self._options.target)
-        with known_state(cluster) if end is not None and planner.has_offered(end) else one_look(cluster):
+        with known_state(cluster) if end is not None and planner.is_last_end(end) else one_look(cluster):
             yield planner
 
     def _planner(self) -> StreamPlanner:
