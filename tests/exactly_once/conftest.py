@@ -15,7 +15,7 @@ WITHOUT_SPARK = ("test_process_kills.py", "test_broker_kills.py", "test_object_p
 
 
 def pytest_collection_modifyitems(items):
-    ours = [item for item in items if item.path.is_relative_to(HERE) and item.path.name not in WITHOUT_SPARK]
+    ours = [item for item in items if item.path.parent == HERE and item.path.name not in WITHOUT_SPARK]
     advice = missing_java_advice() if ours else None
     for item in ours:
         item.add_marker(pytest.mark.spark)

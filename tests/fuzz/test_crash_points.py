@@ -167,11 +167,12 @@ def _what_is_wrong(
 MODES = ["process", "power", "power, some sectors"]
 
 
-@pytest.mark.parametrize("mode", ["one or another", *(pytest.param(mode, marks=pytest.mark.long) for mode in MODES)])
+@pytest.mark.parametrize("mode", ["each in turn", *(pytest.param(mode, marks=pytest.mark.long) for mode in MODES)])
 def test_a_crash_before_any_file_operation_loses_nothing_acknowledged(mode):
+    """By default before every other operation."""
     rehearsal = rehearse()
     found = {}
-    for call in range(len(rehearsal.calls) - rehearsal.first_call):
+    for call in range(0, len(rehearsal.calls) - rehearsal.first_call, 1 if mode in MODES else 2):
         wrong = crash_at(call, mode if mode in MODES else MODES[call % 3])
         if wrong:
             found[call, rehearsal.calls[rehearsal.first_call + call]] = wrong

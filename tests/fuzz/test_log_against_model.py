@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 QUIET = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 SHORT = settings(
-    max_examples=50,
+    max_examples=30,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,

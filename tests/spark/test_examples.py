@@ -47,6 +47,7 @@ def test_orders_become_alerts_exactly_once_even_if_each_query_repeats_its_last_b
 
 
 @needs_java
+@pytest.mark.long
 def test_payments_on_object_storage_are_routed_once_even_if_the_last_batch_is_repeated(tmp_path, environment):
     out = run([sys.executable, EXAMPLES / "object_log.py", "--path", "here"], environment, cwd=tmp_path)
     assert "Spark forgets that its last batch was committed, and starts again" in out

@@ -56,7 +56,12 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize("name", FORMATS)
+IN_SHORT = ("binary", "json and headers")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in IN_SHORT else pytest.mark.long) for name in FORMATS]
+)
 def test_small_batches_and_tasks_return_the_same_rows(spark, log, log_dir, tmp_path, name):
     json_text = (
         b'{"a": 1, "b": [{"c": "x", "d": 1.25}], "e": "2026-01-01", "m": {"k": 0.5}, "t": "2026-01-01T00:00:00Z"}'

@@ -27,7 +27,7 @@ CONNECTOR = (
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.is_relative_to(HERE):
+        if item.path.parent == HERE:
             item.add_marker(pytest.mark.kafka)
 
 

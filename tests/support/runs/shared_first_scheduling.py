@@ -2,7 +2,7 @@
 
 The first worker takes the files that share something slow to start (a Spark session, brokers, stores) one suite after
 the other. The other workers begin with the unit tests and come to meet it. So each of these things is started once in
-most runs, Spark has a core beside the unit tests, and both workers end within one small file.
+most runs, Spark has a core beside the unit tests, and the two meet at short files and end together.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from xdist.scheduler import LoadFileScheduling
 
 SHARED_FIRST = (
     "tests/spark/",
+    "tests/conformance/",
     "tests/remote/",
-    "tests/exactly_once/",
-    "tests/object_stores/",
     "tests/clients/",
+    "tests/object_stores/",
     "tests/",
+    "tests/exactly_once/",
     "tests/fuzz/",
     "tests/unit/",
 )

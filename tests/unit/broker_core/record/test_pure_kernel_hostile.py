@@ -154,7 +154,7 @@ def test_a_flipped_bit_is_detected_or_makes_the_batch_incomplete(kernel):
         assert struct.unpack_from(">i", broken, 8)[0] > struct.unpack_from(">i", batch, 8)[0]
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.binary(max_size=120), st.integers(0, 20), st.integers(0, 30), st.integers(0, 0x7F))
 def test_any_content_decodes_or_is_corrupt(content, count, last_delta, attributes):
     batch = a_batch_of_content(content, record_count=count, last_offset_delta=last_delta, attributes=attributes)

@@ -79,7 +79,7 @@ def test_decoding_gives_the_same_bytes(batches, from_offset, until_offset, max_r
     assert_alike(log)
 
 
-@settings(max_examples=600)
+@settings(max_examples=200)
 @given(
     st.lists(record, min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(0, 400), st.integers(1, 255)), min_size=1, max_size=3),
@@ -92,7 +92,7 @@ def test_damaged_batches_give_the_same_tables_and_faults(records, flips, max_row
     assert_alike(bytes(batch), max_rows=max_rows, check_crc=False)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.binary(max_size=80), st.integers(0, 9), st.integers(0, 12), int64, st.integers(0, 0xFF))
 def test_any_content_gives_the_same_faults(content, count, last_delta, base_timestamp, attributes):
     batch = a_batch_of_content(
@@ -123,7 +123,7 @@ def refused(kernel, batch, *limits):
 times = st.sampled_from([-1, 0, 5, 2**61, -(2**61)]) | st.integers(-(2**61), 2**61)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(
     st.lists(st.builds(Record, key=maybe_bytes, value=maybe_bytes, timestamp_ms=times), min_size=1, max_size=8),
     st.sampled_from(CompressionType),
@@ -144,14 +144,14 @@ def test_both_kernels_find_the_same_refused_records(records, codec, needs_key, e
         assert refused(kernel, batch, needs_key, earliest, latest, max_count) == expected[:max_count]
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.binary(max_size=60), st.integers(0, 5), int64)
 def test_both_kernels_find_the_same_refused_records_or_fault_in_any_content(content, count, base_timestamp):
     batch = bytes(a_batch_of_content(content, record_count=count, last_offset_delta=9, base_timestamp=base_timestamp))
     assert refused(NATIVE, batch, True, 0, 10, 99) == refused(PURE, batch, True, 0, 10, 99)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     st.lists(record, min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(0, 400), st.integers(1, 255)), min_size=1, max_size=3),
@@ -222,7 +222,7 @@ arrow_rows = st.lists(
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(arrow_rows, st.data())
 def test_encoding_gives_the_same_bytes(rows, data):
     wide = data.draw(st.booleans())

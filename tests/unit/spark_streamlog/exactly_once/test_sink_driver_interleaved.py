@@ -218,7 +218,7 @@ a_schedule = given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.boole
 
 
 @a_schedule
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_in_any_interleaving_only_decided_rows_exist_once(seed, knows_query, spark_notices, ends_together):
     simulate(seed, knows_query, spark_notices, ends_together)
 

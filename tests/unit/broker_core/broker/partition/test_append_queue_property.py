@@ -189,7 +189,7 @@ def logs_of(path):
     }
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.lists(steps, min_size=20, max_size=80))
 def test_the_loop_and_jobs_give_the_same_results_and_logs(plan):
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
