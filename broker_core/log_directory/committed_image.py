@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from broker_core.log_directory.metadata_snapshot import build_snapshot
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_replay import replay_batches
 from broker_core.metadata.metadata_version import METADATA_VERSION_LEVEL
 from broker_core.model.exceptions import UnsupportedFormatError
+from broker_core.raft.quorum_values import SnapshotId
+from broker_core.record.batch_reader import iter_headers
 from broker_core.storage.quorum_log import QuorumLog
 
 _READ_BYTES: Final = 4 * 1024 * 1024
@@ -20,7 +23,12 @@ class CommittedImage:
 
     def __init__(self, log: QuorumLog) -> None:
         self._log = log
-        self.image, self.offset = image_of(log.read_snapshot()), log.start_offset
+        self.image = image_of(log.read_snapshot())
+        self.offset = log.start_offset if log.snapshot_id is None else log.snapshot_id.end_offset
+        self.bytes_since_snapshot = 0
+        """Of the records that were replayed since the newest snapshot."""
+        self.last_timestamp_ms = -1
+        """That of the last batch."""
 
     def replay_to(self, high_watermark: int) -> None:
         while self.offset < high_watermark:
@@ -28,11 +36,27 @@ class CommittedImage:
             if not batches:
                 return  # the watermark is inside a batch whose end is not committed yet
             self.offset = replay_batches(self.image, batches, from_offset=self.offset)
+            self.bytes_since_snapshot += len(batches)
+            self.last_timestamp_ms = [header.max_timestamp for _, header in iter_headers(batches)][-1]
             _require_known_level(self.image)
 
     def replace(self, image: MetadataImage, offset: int) -> None:
         """By that of a snapshot which ends at the offset."""
         self.image, self.offset = image, offset
+        self.bytes_since_snapshot = 0
+
+    def maybe_snapshot(self, *, now_ms: int) -> SnapshotId | None:
+        """Writes what is committed as a snapshot, and lets the log begin later; returns its id. None inside a
+        transaction of records, and when nothing is new."""
+        newest = self._log.snapshot_id
+        is_new = newest is None or newest.end_offset < self.offset
+        if self.image.is_in_transaction or not is_new or not self.bytes_since_snapshot:
+            return None
+        snapshot_id = SnapshotId(end_offset=self.offset, epoch=self._log.epoch_of(self.offset - 1))
+        content = build_snapshot(self.image, snapshot_id, last_contained_ms=self.last_timestamp_ms, now_ms=now_ms)
+        self._log.keep_snapshot(snapshot_id, content)
+        self.bytes_since_snapshot = 0
+        return snapshot_id
 
 
 def image_of(snapshot: bytes) -> MetadataImage:

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from kio.schema.types import BrokerId
-from kio.static.primitive import i16, i32
+from kio.static.primitive import i16, i32, i64
 
 from broker_core.model.exceptions import CorruptBatchError, MalformedMessageError, UnsupportedFormatError
 from broker_core.protocol.message_reader import decode
@@ -76,6 +76,25 @@ def leader_change_batch(
     )
     record = control_record(ControlType.LEADER_CHANGE, message, timestamp_ms=timestamp_ms)
     return build_batch([record], is_control=True)
+
+
+def snapshot_header_batch(*, last_contained_ms: int, leader_epoch: int, timestamp_ms: int) -> bytearray:
+    """The first batch of a snapshot with kraft.version 0."""
+    from kio.schema.snapshot_header_record.v0.data import SnapshotHeaderRecord
+
+    message = SnapshotHeaderRecord(version=i16(0), last_contained_log_timestamp=i64(last_contained_ms))
+    record = control_record(ControlType.SNAPSHOT_HEADER, message, timestamp_ms=timestamp_ms)
+    return build_batch([record], leader_epoch=leader_epoch, is_control=True)
+
+
+def snapshot_footer_batch(*, base_offset: int, leader_epoch: int, timestamp_ms: int) -> bytearray:
+    """The last batch of a snapshot."""
+    from kio.schema.snapshot_footer_record.v0.data import SnapshotFooterRecord
+
+    record = control_record(
+        ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord(version=i16(0)), timestamp_ms=timestamp_ms
+    )
+    return build_batch([record], base_offset=base_offset, leader_epoch=leader_epoch, is_control=True)
 
 
 def _message_type(kind: ControlType, version: int) -> Any:

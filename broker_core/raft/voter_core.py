@@ -73,7 +73,7 @@ class VoterCore:
         self.effects: list[VoterEffect] = []
         self.awaited = Awaited.NOTHING
         self.election = ElectionState()
-        self.high_watermark = log.start
+        self.high_watermark = log.start if log.snapshot_id is None else max(log.start, log.snapshot_id.end_offset)
         self.is_high_watermark_known = False
         self._random_below = random_below
         self._turns = cycle(self.others)

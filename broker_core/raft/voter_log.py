@@ -84,7 +84,7 @@ class VoterLog:
         """A snapshot of the log's own records; the log may begin later now, at the end of a snapshot."""
         self.snapshot_id = snapshot_id
         if log_start_offset > self.start:
-            self.reach.start_epoch = self.reach.epochs.epoch_of(log_start_offset - 1)
+            self.reach.start_epoch = snapshot_id.epoch
             self.reach.log_start_offset = log_start_offset
             self.reach.epochs.truncate_from_start(log_start_offset)
             self.flushed_end = max(self.flushed_end, log_start_offset)

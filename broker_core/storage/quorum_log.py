@@ -166,13 +166,35 @@ class QuorumLog:
         assert self._part is not None, "no snapshot was fetched"
         self._part.sync()
         self._close_part()
-        self._fs.rename(self._part_path(snapshot_id), f"{self._folder}/{snapshot_name(snapshot_id)}")
-        self._fs.sync_directory(self._folder)
-        self.snapshot_id = snapshot_id
+        self._put_in_place(snapshot_id)
         self._begin_at(snapshot_id.end_offset)
-        for name in self._fs.list_directory(self._folder):
-            if parse_snapshot_name(name) not in (None, snapshot_id):
-                self._fs.remove(f"{self._folder}/{name}")
+
+    def keep_snapshot(self, snapshot_id: SnapshotId, content: bytes) -> None:
+        """A snapshot of this log's own committed records takes the place of older ones; durable when it returns.
+
+        Segments that have nothing behind its end are removed, and a new one begins: so the next snapshot can remove
+        the rest. Everything below the end is on the device.
+        """
+        self._close_part()
+        part = self._fs.open(self._part_path(snapshot_id), writable=True, create=True)
+        part.truncate(0)
+        part.write_at(0, content)
+        part.sync()
+        part.close()
+        self._put_in_place(snapshot_id)
+        removed = [segment for segment in self._segments if self._segment_end(segment) <= snapshot_id.end_offset]
+        if self._sizes[self._segments[-1]]:
+            self._add_segment(self.end_offset)
+        for segment in removed:
+            self._remove_segment(segment)
+        if removed:
+            self._begin_later(self._segments[0])
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch that wrote the record; that of the snapshot for one that is only there."""
+        if self.snapshot_id is not None and offset < self.start_offset:
+            return self.snapshot_id.epoch
+        return self._epochs.epoch_of(offset)
 
     def close(self) -> None:
         self._close_part()
@@ -243,6 +265,27 @@ class QuorumLog:
         is_last = number + 1 == len(self._bases) or self._positions[number + 1] == 0
         end = self._sizes[segment] if is_last else self._positions[number + 1]
         return self._files[segment].read_at(position, end - position)
+
+    def _put_in_place(self, snapshot_id: SnapshotId) -> None:
+        self._fs.rename(self._part_path(snapshot_id), f"{self._folder}/{snapshot_name(snapshot_id)}")
+        self._fs.sync_directory(self._folder)
+        self.snapshot_id = snapshot_id
+        for name in self._fs.list_directory(self._folder):
+            if parse_snapshot_name(name) not in (None, snapshot_id):
+                self._fs.remove(f"{self._folder}/{name}")
+
+    def _segment_end(self, segment: int) -> int:
+        place = self._segments.index(segment) + 1
+        return self._segments[place] if place < len(self._segments) else self.end_offset
+
+    def _begin_later(self, offset: int) -> None:
+        """The segments before it are gone."""
+        count = bisect_left(self._bases, offset)
+        del self._bases[:count], self._positions[:count]
+        self.start_offset = offset
+        self._epochs.truncate_from_start(offset)
+        self._fs.sync_directory(self._folder)
+        self._write_epochs()
 
     def _begin_at(self, offset: int) -> None:
         for segment in list(self._segments):

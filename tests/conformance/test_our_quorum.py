@@ -62,3 +62,20 @@ def test_dump_log_segments_reads_the_log_of_a_controller_of_ours(quorum):
         assert set(kinds[3:]) == {"NO_OP_RECORD"}
         leaders = re.findall(r"LeaderChange: (\{.*\})$", dumped, re.MULTILINE)
         assert len(leaders) >= 2 and json.loads(leaders[0])["voters"] == [{"voterId": n} for n in (1, 2, 3)]
+
+
+def test_kafkas_tools_read_a_snapshot_of_a_controller_of_ours(tmp_path):
+    if reason := kafka_tools.why_unavailable():
+        pytest.skip(reason)
+    with OurQuorum(tmp_path, settings=("metadata.log.max.record.bytes.between.snapshots=300",)) as quorum:
+        quorum.start()
+        quorum.described(past=20)
+        quorum.stop(1)
+        (snapshot,) = quorum.metadata_folder(1).glob("*.checkpoint")
+        files = ",".join(map(str, [snapshot, *sorted(quorum.metadata_folder(1).glob("*.log"))]))
+        dumped = kafka_tools.kafka_tool(
+            "org.apache.kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--files", files
+        )
+        assert "SnapshotHeader" in dumped and "SnapshotFooter" in dumped and "FEATURE_LEVEL_RECORD" in dumped
+        assert not re.search(r"(?i)isvalid: false|could not|exception", dumped), dumped[-2000:]
+        assert "features" in kafka_tools.metadata_shell(snapshot, "ls", "/image").split()

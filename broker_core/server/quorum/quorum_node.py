@@ -1,6 +1,6 @@
 """Drives the voter of a node: its effects on disk and network, its events from there, its image of what is committed.
 
-    loop      steps, appends to the page cache, reads for fetches, replays of committed records
+    loop      steps, appends to the page cache, reads for fetches, replays of committed records, snapshots of them
     thread    quorum-state and flushes of the log, one after the other; each comes back to the loop as an event
     links     one connection to each other voter
 
@@ -71,6 +71,7 @@ from broker_core.raft.voter_events import (
     SendReply,
     SendRequest,
     SendSnapshotChunk,
+    SnapshotTaken,
     StopVoter,
     VoteAnswer,
     VoterEffect,
@@ -133,6 +134,7 @@ class QuorumNode:
         self._is_stepping = self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._no_op_timer: asyncio.TimerHandle | None = None
+        self._last_snapshot_ms = clock.now_ms()
         self.committed = CommittedImage(log)
         self.voter = QuorumVoter(
             identity=identity,
@@ -224,6 +226,7 @@ class QuorumNode:
                 self._responds.pop(request_id)(replace(answer, size_bytes=len(content), position=position, chunk=chunk))
             case HighWatermarkAdvanced(high_watermark=high_watermark):
                 self.committed.replay_to(high_watermark)
+                self._maybe_snapshot()
             case QuorumLeaderChanged():
                 self._on_leader(effect)
             case RecordsAccepted() | RecordsRefused():
@@ -251,6 +254,21 @@ class QuorumNode:
             case _:
                 assert isinstance(effect, InstallSnapshot), effect
                 self._events.append(self._install(effect.snapshot_id))
+
+    def _maybe_snapshot(self) -> None:
+        """On the loop: the image must not change meanwhile."""
+        now_ms, settings, committed = self._clock.now_ms(), self.settings, self.committed
+        is_due = (
+            committed.bytes_since_snapshot >= settings.snapshot_bytes
+            or now_ms - self._last_snapshot_ms >= settings.snapshot_interval_ms
+        )
+        # A leader may know records as committed that it has not flushed itself.
+        if not is_due or committed.offset > self.voter.log.flushed_end:
+            return
+        snapshot_id = committed.maybe_snapshot(now_ms=now_ms)
+        if snapshot_id is not None:
+            self._last_snapshot_ms = now_ms
+            self._events.append(SnapshotTaken(snapshot_id=snapshot_id, log_start_offset=self._log.start_offset))
 
     def _on_disk(self, work: Callable[[], None], event: VoterEvent) -> None:
         self._disk.submit(work).add_done_callback(partial(self._disk_done, event))

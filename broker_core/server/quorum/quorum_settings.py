@@ -5,6 +5,7 @@ controller.quorum.voters=1@host-1:9093,2@host-2:9093,3@host-3:9093
 log.dirs=/data/controller                     metadata.log.dir overrides it
 controller.quorum.fetch.timeout.ms, .election.timeout.ms, .election.backoff.max.ms, .request.timeout.ms,
 .retry.backoff.ms
+metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from broker_core.raft.quorum_values import QuorumTimings
 VOTERS: Final = "controller.quorum.voters"
 _VOTER: Final = re.compile(r"(?P<id>\d{1,10})@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d{1,5})")
 _MAX_PORT: Final = 65_535
+_SNAPSHOTS: Final = {
+    "metadata.log.max.record.bytes.between.snapshots": "snapshot_bytes",
+    "metadata.log.max.snapshot.interval.ms": "snapshot_interval_ms",
+}
 _TIMINGS: Final = {
     "controller.quorum.fetch.timeout.ms": "fetch_timeout_ms",
     "controller.quorum.election.timeout.ms": "election_timeout_ms",
@@ -39,6 +44,9 @@ class QuorumSettings:
     voters: Mapping[int, BrokerAddress]
     log_dir: str
     timings: QuorumTimings
+    snapshot_bytes: int = 20 * 1024 * 1024
+    snapshot_interval_ms: int = 3_600_000
+    """A node makes a snapshot after so many bytes of records, or after so long if there are any."""
 
     @property
     def address(self) -> BrokerAddress:
@@ -54,7 +62,11 @@ def parse_quorum_settings(given: Mapping[str, str]) -> QuorumSettings:
     log_dirs = items_of(given.get("metadata.log.dir") or given.get("log.dirs") or _required(given, "log.dir"))
     timings = {field: _number(given, setting, at_least=1) for setting, field in _TIMINGS.items() if setting in given}
     return QuorumSettings(
-        node_id=node_id, voters=voters, log_dir=next(iter(log_dirs)), timings=QuorumTimings(**timings)
+        node_id=node_id,
+        voters=voters,
+        log_dir=next(iter(log_dirs)),
+        timings=QuorumTimings(**timings),
+        **{field: _number(given, setting, at_least=1) for setting, field in _SNAPSHOTS.items() if setting in given},
     )
 
 

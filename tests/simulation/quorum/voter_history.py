@@ -79,8 +79,13 @@ class QuorumHistory:
             previous = batch.epoch
 
     def on_truncate(self, node, end_offset):
+        """A leader has everything that was committed up to its epoch, so nothing of that is truncated for it. A node
+        that still follows an older leader may lose what was committed without it."""
+        epoch = node.voter.election.leader_epoch
         for batch in node.disk.batches:
-            if batch.next_offset > end_offset and self._is_committed(batch):
+            if batch.next_offset <= end_offset or not self._is_committed(batch):
+                continue
+            if self.committing_epochs[self.positions[batch.base_offset]] <= epoch:
                 raise VoterViolation(f"{node.node_id} truncates to {end_offset}, below the committed {batch}")
 
     def on_high_watermark(self, node, nodes, high_watermark):

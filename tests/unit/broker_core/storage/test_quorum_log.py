@@ -136,3 +136,34 @@ def test_a_snapshot_beside_a_longer_log_counts_if_the_log_has_other_records(open
     log.append(a_batch_at(0) + a_batch_at(2) + a_batch_at(4), is_synced=True)
     (tmp_path / "__cluster_metadata-0" / snapshot_name(SnapshotId(end_offset=4, epoch=epoch))).write_bytes(b"abc")
     assert opened().start_offset == start_offset
+
+
+def test_a_snapshot_of_its_own_lets_the_log_begin_later(opened):
+    log = opened()
+    log.append(a_batch_at(0) + a_batch_at(2) + a_batch_at(4, epoch=2), is_synced=True)
+    log.keep_snapshot(SnapshotId(end_offset=4, epoch=1), b"first")
+    assert (log.start_offset, log.end_offset, log.read_snapshot()) == (0, 6, b"first")
+    log.append(a_batch_at(6, epoch=3) + a_batch_at(8, epoch=3), is_synced=True)
+    log.keep_snapshot(SnapshotId(end_offset=8, epoch=3), b"second")
+    for open_one in (lambda: log, opened):
+        each = open_one()
+        assert (each.start_offset, each.end_offset, each.read_snapshot()) == (6, 10, b"second")
+        assert everything(each) == a_batch_at(6, epoch=3) + a_batch_at(8, epoch=3)
+        assert (each.epoch_of(5), each.epoch_of(7), each.reach().last_epoch) == (3, 3, 3)
+        assert each.reach().start_epoch == 3
+    again = opened()
+    again.append(a_batch_at(10, epoch=4), is_synced=False)
+    assert len(again.take_unsynced()) == 1 and again.take_unsynced() == ()
+    again.truncate(8)
+    assert (again.end_offset, everything(again)) == (8, a_batch_at(6, epoch=3))
+
+
+def test_a_snapshot_of_everything_leaves_an_empty_segment(opened, tmp_path):
+    log = opened()
+    log.append(a_batch_at(0) + a_batch_at(2), is_synced=True)
+    log.keep_snapshot(SnapshotId(end_offset=4, epoch=1), b"all")
+    for open_one in (lambda: log, opened):
+        each = open_one()
+        assert (each.start_offset, each.end_offset, everything(each)) == (4, 4, b"")
+    names = sorted(path.name for path in (tmp_path / "__cluster_metadata-0").glob("0*"))
+    assert names == ["00000000000000000004-0000000001.checkpoint", "00000000000000000004.log"]

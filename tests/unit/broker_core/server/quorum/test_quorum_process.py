@@ -9,6 +9,7 @@ import pytest
 from support.quorum.our_quorum import CLUSTER_ID, OurQuorum
 
 from broker_core.log_directory.committed_image import CommittedImage
+from broker_core.raft.snapshot_frame import check_snapshot
 from broker_core.record.batch_reader import iter_headers
 from broker_core.storage.os_file_system import OsFileSystem
 from broker_core.storage.quorum_log import QuorumLog
@@ -98,6 +99,33 @@ def test_a_leader_that_is_stopped_hands_over_at_once(quorum):
     after, _ = quorum.described(other_than=before.leader_id, past=before.high_watermark)
     assert after.leader_epoch == before.leader_epoch + 1
     assert time.monotonic() - began < FAILOVER_SECONDS
+
+
+def test_controllers_make_snapshots_and_who_comes_later_starts_from_one(tmp_path):
+    with OurQuorum(tmp_path, settings=(*FAST, "metadata.log.max.record.bytes.between.snapshots=300")) as quorum:
+        quorum.start(1, 2)
+        quorum.described(past=25)
+        quorum.start(3)
+        described, _ = quorum.described(past=35)
+        deadline = time.monotonic() + FAILOVER_SECONDS
+        while min(each.log_end_offset for each in described.replicas) < 35:
+            assert time.monotonic() < deadline, described
+            described, _ = quorum.described()
+        quorum.kill(described.leader_id)
+        quorum.described(other_than=described.leader_id, past=described.high_watermark)
+        quorum.start(described.leader_id)
+        quorum.described(past=described.high_watermark + 10)
+        for node_id in quorum.node_ids:
+            quorum.stop(node_id)
+        for node_id in quorum.node_ids:
+            (snapshot,) = quorum.metadata_folder(node_id).glob("*.checkpoint")
+            check_snapshot(snapshot.read_bytes())
+            log = QuorumLog(OsFileSystem(), str(quorum.metadata_folder(node_id)))
+            assert 0 < log.start_offset <= int(snapshot.name[:20]) <= log.end_offset
+            image = CommittedImage(log)
+            image.replay_to(log.end_offset)
+            assert (image.offset, image.image.metadata_version) == (log.end_offset, 30)
+            log.close()
 
 
 @pytest.mark.long
