@@ -3,9 +3,10 @@
 import itertools
 
 import pytest
+from kio.schema.errors import ErrorCode
 from support.quorum.driven_voter import EPOCH, LAST_EPOCH, LOG_END, DrivenVoter
 
-from broker_core.raft.observer_events import FetchAnswer
+from broker_core.raft.observer_events import FetchAnswer, QuorumAnswer
 from broker_core.raft.quorum_values import ElectionState, SnapshotId
 from broker_core.raft.voter_events import (
     BeginEpochRequest,
@@ -172,6 +173,87 @@ def test_a_follower_that_heard_of_its_leader_refuses_pre_votes_until_the_leader_
     assert not driven.receive(a_request(RequestKind.PRE_VOTE, EPOCH)).is_granted
     driven.receive(EndEpochRequest(epoch=EPOCH, leader_id=LEADER, preferred=(OTHER, SELF)), request_id=2)
     assert driven.receive(a_request(RequestKind.PRE_VOTE, EPOCH), request_id=3).is_granted
+
+
+ANSWERS = {
+    # what is answered: (error, leader, epoch)
+    "newer epoch, its leader": ("none", OTHER, EPOCH + 1),
+    "newer epoch, no leader": ("fenced_leader_epoch", -1, EPOCH + 1),
+    "newer epoch, this node": ("not_leader_or_follower", SELF, EPOCH + 1),
+    "own epoch, a leader": ("not_leader_or_follower", LEADER, EPOCH),
+    "own epoch, another leader": ("none", OTHER, EPOCH),
+    "older epoch": ("unknown_leader_epoch", OTHER, EPOCH - 1),
+    "not available": ("broker_not_available", -1, -1),
+    "not allowed": ("cluster_authorization_failed", -1, -1),
+    "invalid": ("invalid_request", -1, -1),
+}
+FOLLOWS_NEWER, KNOWS_NOBODY = "follower 6 of 3, saved", "unattached 6 of -1, saved"
+AFTER_ANSWER = {
+    # by role: newer epoch with leader / without one / of this node, own epoch with a leader / another one, older,
+    # not available, not allowed, invalid
+    Role.UNATTACHED: (
+        FOLLOWS_NEWER, KNOWS_NOBODY, KNOWS_NOBODY, "follower 5 of 2, saved", "follower 5 of 3, saved",
+        "unattached 5 of -1", "unattached 5 of -1", "stops", "stops",
+    ),
+    Role.PROSPECTIVE: (
+        FOLLOWS_NEWER, KNOWS_NOBODY, KNOWS_NOBODY, "follower 5 of 2, saved", "follower 5 of 3, saved",
+        "prospective 5 of -1", "prospective 5 of -1", "stops", "stops",
+    ),
+    Role.CANDIDATE: (
+        FOLLOWS_NEWER, KNOWS_NOBODY, KNOWS_NOBODY, "follower 5 of 2, saved", "follower 5 of 3, saved",
+        "candidate 5 of -1", "candidate 5 of -1", "stops", "stops",
+    ),
+    Role.FOLLOWER: (
+        FOLLOWS_NEWER, KNOWS_NOBODY, KNOWS_NOBODY, "follower 5 of 2", "stops",
+        "follower 5 of 2", "follower 5 of 2", "stops", "stops",
+    ),
+    Role.LEADER: (
+        FOLLOWS_NEWER, KNOWS_NOBODY, KNOWS_NOBODY, "stops", "stops",
+        "leader 5 of 1", "leader 5 of 1", "stops", "stops",
+    ),
+    Role.RESIGNED: (
+        FOLLOWS_NEWER, KNOWS_NOBODY, KNOWS_NOBODY, "stops", "stops",
+        "resigned 5 of 1", "resigned 5 of 1", "stops", "stops",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("role", "what"), list(itertools.product(Role, ANSWERS)))
+def test_an_answer_changes_the_role_by_its_epoch_and_leader(role, what):
+    driven = IN_ROLE[role]()
+    error, leader_id, epoch = ANSWERS[what]
+    sent = driven.sent[-1]
+    driven.saved.clear()
+    kind = {VoteRequest: VoteAnswer, ReplicaFetchRequest: FetchAnswer}.get(type(sent.request), QuorumAnswer)
+    driven.answer(sent, kind, leader_id=leader_id, leader_epoch=epoch, error=ErrorCode[error])
+    election = driven.voter.election
+    saved = ", saved" if driven.saved else ""
+    found = f"{driven.voter.role.name.lower()} {election.leader_epoch} of {election.leader_id}{saved}"
+    expected = dict(zip(ANSWERS, AFTER_ANSWER[role], strict=True))[what]
+    assert ("stops" if driven.stopped else found) == expected
+
+
+WHEN_TIME_IS_OVER = {
+    Role.UNATTACHED: (1500, "prospective 5"),
+    Role.PROSPECTIVE: (1500, "prospective 5"),  # again: no leader is known
+    Role.CANDIDATE: (1500, "prospective 5"),
+    Role.FOLLOWER: (2250, "prospective 5"),
+    Role.LEADER: (3000, "resigned 5"),
+    Role.RESIGNED: (1500, "unattached 6, saved"),
+}
+"""By role: its timer in ms with the dice in the middle, and what the node is then."""
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_role_has_its_time(role):
+    driven = IN_ROLE[role]()
+    milliseconds, expected = WHEN_TIME_IS_OVER[role]
+    driven.saved.clear()
+    driven.pass_time(milliseconds - 130)
+    assert driven.voter.role is role
+    driven.pass_time(130)
+    saved = ", saved" if driven.saved else ""
+    assert f"{driven.voter.role.name.lower()} {driven.voter.election.leader_epoch}{saved}" == expected
 
 
 def test_every_cell_of_the_table_has_a_reaction():
