@@ -17,6 +17,15 @@ MAX_SNAPSHOT_BATCH_RECORDS = 10_000
 MAX_SNAPSHOT_BYTES = 2**34
 """Of a snapshot of the metadata log: 2 million partitions take 240 MB."""
 
+MAX_WAITING_QUORUM_EVENTS = 10_000
+"""What comes to a node of a metadata quorum while it saves something. One more is lost, as on the network."""
+
+MAX_PARKED_QUORUM_FETCHES = 1000
+"""Fetches that wait at a quorum's leader for records. One more is answered at once."""
+
+MAX_QUORUM_OBSERVERS = 1000
+"""Replicas without a vote that a quorum's leader describes. Others are served and not described."""
+
 MAX_BATCH_BYTES = 2**31 - 1
 """A batch's length is a signed 32-bit number in its header."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from broker_core.model.limits import MAX_QUORUM_OBSERVERS
 from broker_core.raft.quorum_values import QuorumTimings
 
 OBSERVER_TIMEOUT_MS: Final = 300_000
@@ -59,11 +60,13 @@ class LeaderProgress:
             voter.on_fetch(fetch_offset, leader_end, now_ms)
             self.on_heard(replica_id, now_ms)
             return
-        observer = self.observers.setdefault((replica_id, directory_id), ReplicaProgress(directory_id=directory_id))
-        observer.on_fetch(fetch_offset, leader_end, now_ms)
         self.observers = {
             key: each for key, each in self.observers.items() if now_ms - each.last_fetch_ms < OBSERVER_TIMEOUT_MS
         }
+        key = (replica_id, directory_id)
+        if key in self.observers or len(self.observers) < MAX_QUORUM_OBSERVERS:
+            observer = self.observers.setdefault(key, ReplicaProgress(directory_id=directory_id))
+            observer.on_fetch(fetch_offset, leader_end, now_ms)
 
     def on_heard(self, replica_id: int, now_ms: int) -> None:
         """A sign of life. When the leader and those heard are a majority, the count begins anew."""

@@ -17,6 +17,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
+from broker_core.model.limits import MAX_PARKED_QUORUM_FETCHES
 from broker_core.raft.leader_progress import LeaderProgress
 from broker_core.raft.log_comparison import Verdict, compare_replica
 from broker_core.raft.observer_events import FetchAnswer, SnapshotAnswer
@@ -36,9 +37,6 @@ from broker_core.raft.voter_events import (
 from broker_core.raft.voter_table import Role
 from broker_core.record.batch_header import placed_header, write_placement
 from broker_core.record.batch_reader import iter_headers
-
-MAX_PARKED_FETCHES: Final = 1000
-"""A fetch beyond is answered at once."""
 
 
 @dataclass(slots=True)
@@ -153,7 +151,7 @@ class LeaderRole:
         self._maybe_commit()
         watermark = self.progress.high_watermark
         is_news = fetch.fetch_offset < core.log.end or (watermark is not None and watermark > fetch.high_watermark)
-        if is_news or fetch.max_wait_ms == 0 or len(self._parked) >= MAX_PARKED_FETCHES:
+        if is_news or fetch.max_wait_ms == 0 or len(self._parked) >= MAX_PARKED_QUORUM_FETCHES:
             self._answer_fetch(event, fetch)
         else:
             self._parked.append(_Parked(event, fetch, core.now_ms + fetch.max_wait_ms))

@@ -20,6 +20,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
+from broker_core.model.limits import MAX_WAITING_QUORUM_EVENTS
 from broker_core.raft.election_roles import CandidateRole, ProspectiveRole, ResignedRole, UnattachedRole
 from broker_core.raft.follower_role import FollowerRole
 from broker_core.raft.leader_role import LeaderRole
@@ -56,9 +57,6 @@ from broker_core.raft.voter_events import (
 )
 from broker_core.raft.voter_roles import VoterRoles
 from broker_core.raft.voter_table import Reaction, reaction
-
-MAX_WAITING_EVENTS: Final = 10_000
-"""Events that come while something is saved. One beyond is dropped, as if the network had lost it."""
 
 _STOPPING_ERRORS: Final = {
     ErrorCode.cluster_authorization_failed: "the quorum does not allow this node to take part (CLUSTER_ACTION)",
@@ -107,8 +105,10 @@ class QuorumVoter(VoterRoles):
             return []
         if isinstance(event, _COMPLETIONS):
             self._on_completion(event)
-        elif len(self._line) < MAX_WAITING_EVENTS:
+        elif len(self._line) < MAX_WAITING_QUORUM_EVENTS:
             self._line.append(event)
+        elif isinstance(event, RecordsProposed):
+            core.effects.append(RecordsRefused(proposal_id=event.proposal_id))
         while core.awaited is Awaited.NOTHING:
             if self._line:
                 self._on_event(self._line.popleft())

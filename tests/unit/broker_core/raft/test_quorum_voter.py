@@ -2,6 +2,7 @@ import pytest
 from support.quorum.driven_voter import EPOCH, LAST_EPOCH, LOG_END, VOTERS, DrivenVoter
 
 from broker_core.model.client_settings import BrokerAddress
+from broker_core.model.limits import MAX_PARKED_QUORUM_FETCHES, MAX_WAITING_QUORUM_EVENTS
 from broker_core.raft.observer_events import (
     AppendBatches,
     ElectionSaved,
@@ -338,3 +339,23 @@ def test_a_voter_of_a_lone_address_book_is_not_needed_to_follow():
     voters = {2: BrokerAddress(host="node-2", port=9093)}
     driven = DrivenVoter(node_id=9, voters=voters)
     assert isinstance(driven.voter, QuorumVoter) and driven.sent[-1].to == 2
+
+
+def test_so_many_events_wait_while_something_is_saved():
+    voter = DrivenVoter().voter
+    vote = VoteRequest(epoch=EPOCH, candidate_id=3, last_epoch=LAST_EPOCH, last_offset=LOG_END, is_pre_vote=False)
+    voter.step(RequestReceived(request_id=0, request=vote), 10)
+    for number in range(1, MAX_WAITING_QUORUM_EVENTS):  # the vote itself waits, too
+        assert voter.step(RequestReceived(request_id=number, request=vote), 10) == []
+    assert voter.step(RequestReceived(request_id=-1, request=vote), 10) == []
+    assert voter.step(RecordsProposed(proposal_id=7, records=b""), 10) == [RecordsRefused(proposal_id=7)]
+    answered = {effect.request_id for effect in voter.step(ElectionSaved(), 10) if hasattr(effect, "answer")}
+    assert answered == set(range(MAX_WAITING_QUORUM_EVENTS))
+
+
+def test_so_many_fetches_are_parked_and_one_more_is_answered():
+    driven = a_leader()
+    driven.receive(a_fetch(LOG_END + 1))
+    for number in range(2, MAX_PARKED_QUORUM_FETCHES + 3):
+        driven.receive(a_fetch(LOG_END + 1, high_watermark=LOG_END + 1), request_id=number)
+    assert driven.replies.keys() & set(range(2, MAX_PARKED_QUORUM_FETCHES + 3)) == {MAX_PARKED_QUORUM_FETCHES + 2}
