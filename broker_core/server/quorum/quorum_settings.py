@@ -1,4 +1,4 @@
-"""The settings of a node of the quorum, with Kafka's names; other settings of a server.properties are ignored.
+"""The settings of a node of the quorum, with Kafka's names; settings of other parts are ignored.
 
 node.id=1
 controller.quorum.voters=1@host-1:9093,2@host-2:9093,3@host-3:9093
@@ -22,6 +22,7 @@ from broker_core.raft.quorum_values import QuorumTimings
 
 VOTERS: Final = "controller.quorum.voters"
 _VOTER: Final = re.compile(r"(?P<id>\d{1,10})@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d{1,5})")
+_PROTOCOLS: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _MAX_PORT: Final = 65_535
 _SNAPSHOTS: Final = {
     "metadata.log.max.record.bytes.between.snapshots": "snapshot_bytes",
@@ -55,6 +56,7 @@ class QuorumSettings:
 
 def parse_quorum_settings(given: Mapping[str, str]) -> QuorumSettings:
     """Raises InvalidConfigError."""
+    _refuse_what_is_not_there(given)
     node_id = _number(given, "node.id", at_least=0)
     voters = parse_voters(_required(given, VOTERS))
     if node_id not in voters:
@@ -68,6 +70,26 @@ def parse_quorum_settings(given: Mapping[str, str]) -> QuorumSettings:
         timings=QuorumTimings(**timings),
         **{field: _number(given, setting, at_least=1) for setting, field in _SNAPSHOTS.items() if setting in given},
     )
+
+
+def _refuse_what_is_not_there(given: Mapping[str, str]) -> None:
+    """Settings whose meaning would be lost if they were ignored."""
+    roles = items_of(given.get("process.roles", "controller"))
+    if list(roles) != ["controller"]:
+        raise invalid_value("process.roles", given["process.roles"], "a node of the quorum is a controller only")
+    if given.get("controller.quorum.bootstrap.servers", "").strip():
+        name = "controller.quorum.bootstrap.servers"
+        raise invalid_value(name, given[name], f"voters are static here: set {VOTERS}")
+    name = next(iter(items_of(given.get("controller.listener.names", ""))), "PLAINTEXT")
+    protocols = dict(
+        item.upper().split(":", 1) for item in items_of(given.get("listener.security.protocol.map", "")) if ":" in item
+    )
+    protocol = protocols.get(name.upper(), name.upper() if name.upper() in _PROTOCOLS else "PLAINTEXT")
+    if protocol != "PLAINTEXT":
+        raise InvalidConfigError(
+            f"the controller listener {name} is {protocol}, and this version has neither TLS nor logins there",
+            setting="listener.security.protocol.map",
+        )
 
 
 def parse_voters(text: str) -> dict[int, BrokerAddress]:

@@ -24,6 +24,13 @@ def test_kafkas_settings_are_read():
         ({"node.id": "x"}, "Not a number"),
         ({"controller.quorum.voters": " "}, "controller.quorum.voters is missing"),
         ({"log.dirs": ""}, "log.dir is missing"),
+        ({"process.roles": "broker,controller"}, "a controller only"),
+        ({"controller.quorum.bootstrap.servers": "a:9093"}, "voters are static"),
+        ({"controller.listener.names": "SSL"}, "listener SSL is SSL"),
+        (
+            {"controller.listener.names": "C", "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,C:SASL_SSL"},
+            "listener C is SASL_SSL",
+        ),
         ({"controller.quorum.fetch.timeout.ms": "0"}, "at least 1"),
     ],
 )
