@@ -186,7 +186,9 @@ class QuorumLog:
         if self._sizes[self._segments[-1]]:
             self._add_segment(self.end_offset)
         for segment in removed:
+            # One after the other, the oldest first: a gap would make what is behind it unreadable.
             self._remove_segment(segment)
+            self._fs.sync_directory(self._folder)
         if removed:
             self._begin_later(self._segments[0])
 
@@ -284,7 +286,6 @@ class QuorumLog:
         del self._bases[:count], self._positions[:count]
         self.start_offset = offset
         self._epochs.truncate_from_start(offset)
-        self._fs.sync_directory(self._folder)
         self._write_epochs()
 
     def _begin_at(self, offset: int) -> None:

@@ -167,3 +167,31 @@ def test_a_snapshot_of_everything_leaves_an_empty_segment(opened, tmp_path):
         assert (each.start_offset, each.end_offset, everything(each)) == (4, 4, b"")
     names = sorted(path.name for path in (tmp_path / "__cluster_metadata-0").glob("0*"))
     assert names == ["00000000000000000004-0000000001.checkpoint", "00000000000000000004.log"]
+
+
+class NotedRemovals(OsFileSystem):
+    """Notes which files are removed and when the directory is synced."""
+
+    def __init__(self):
+        self.notes = []
+
+    def remove(self, path):
+        self.notes.append(path.rpartition("/")[2])
+        super().remove(path)
+
+    def sync_directory(self, path):
+        self.notes.append("synced")
+        super().sync_directory(path)
+
+
+def test_segments_below_a_snapshot_go_one_by_one_so_that_no_crash_leaves_a_gap(folder):
+    fs = NotedRemovals()
+    log = QuorumLog(fs, folder, segment_bytes=1)
+    for offset in range(0, 8, 2):
+        log.append(a_batch_at(offset), is_synced=True)
+    fs.notes.clear()
+    log.keep_snapshot(SnapshotId(end_offset=6, epoch=1), b"content")
+    removals = fs.notes[fs.notes.index(f"{0:020d}.log") :]
+    assert removals[:6] == [f"{0:020d}.log", "synced", f"{2:020d}.log", "synced", f"{4:020d}.log", "synced"]
+    assert (log.start_offset, log.end_offset) == (6, 8)
+    log.close()
