@@ -82,10 +82,11 @@ class QuorumLog:
         write_atomically(self._fs, f"{self._folder}/{QUORUM_STATE_FILE_NAME}", data)
 
     def sync(self) -> None:
-        """What was found when the log was opened is on the device: after a crash of the process alone it may be in the
-        page cache only, and a voter must not lose what it tells others of."""
+        """What was found when the log was opened is on the device, the name of `quorum-state` included. After a crash
+        of the process alone it may be in the page cache only, and a voter must not lose what it tells others of."""
         for file in self._files.values():
             file.sync()
+        self._fs.sync_directory(self._folder)
         self._unsynced.clear()
 
     def take_unsynced(self) -> tuple[File, ...]:
@@ -182,9 +183,10 @@ class QuorumLog:
         part.sync()
         part.close()
         self._put_in_place(snapshot_id)
-        removed = [segment for segment in self._segments if self._segment_end(segment) <= snapshot_id.end_offset]
         if self._sizes[self._segments[-1]]:
             self._add_segment(self.end_offset)
+        older = self._segments[:-1]
+        removed = [segment for segment in older if self._segment_end(segment) <= snapshot_id.end_offset]
         for segment in removed:
             # One after the other, the oldest first: a gap would make what is behind it unreadable.
             self._remove_segment(segment)
