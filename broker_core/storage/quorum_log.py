@@ -209,6 +209,7 @@ class QuorumLog:
     def _open(self) -> None:
         if not self._fs.exists(self._folder):
             self._fs.make_directory(self._folder)
+            self._fs.sync_directory(self._folder.rpartition("/")[0])
             write_partition_metadata(self._fs, self._folder, METADATA_TOPIC_ID)
         names = self._fs.list_directory(self._folder)
         for name in names:

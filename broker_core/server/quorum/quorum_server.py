@@ -66,6 +66,7 @@ class QuorumServer:
         self._listener = TcpListener(listener, config)
         fs, path = OsFileSystem(), os.path.abspath(settings.log_dir)
         os.makedirs(path, exist_ok=True)
+        fs.sync_directory(os.path.dirname(path))
         identity = open_identity(fs, path, node_id=settings.node_id, cluster_id=cluster_id, entropy=SystemEntropy())
         log = open_quorum_log(fs, path)
         log.sync()

@@ -72,6 +72,7 @@ class ModelledLog:
 
     def reopen(self):
         """After a crash; the model takes over what is there, once that was found to be right."""
+        assert self.fs.exists(FOLDER), "the folder's own name is not on the device"
         log = self.log = QuorumLog(self.fs, FOLDER, segment_bytes=400)
         log.sync()
         found = log.read(log.start_offset, until_offset=log.end_offset, max_bytes=10**9)
