@@ -44,6 +44,7 @@ def test_there_are_examples_of_each_kind_to_look_at():
     assert {example.language for example in EXAMPLES} >= {"python", "bash", "sql"}
     assert any(example.not_run for example in EXAMPLES)
     assert any(example.is_stopped for example in EXAMPLES)
+    assert any(example.is_beside for example in EXAMPLES)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.place)
@@ -63,8 +64,8 @@ def streamlog_calls():
             continue
         for line in example.text.replace("\\\n", " ").splitlines():
             for part in re.split(r"\||&&|;", line):
-                words = shlex.split(part.split("<")[0].split(">")[0], comments=True)
-                if words and words[0] == "streamlog":
+                if part.split()[:1] == ["streamlog"]:
+                    words = shlex.split(part.split("<")[0].split(">")[0], comments=True)
                     yield pytest.param(words[1:], id=f"{example.place} {' '.join(words[1:])}")
 
 

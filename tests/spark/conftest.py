@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.spark.connect_server import connect_server
 from support.spark.spark_session import log_dir, spark
 from support.spark.stream_driver import StreamDriver
 
@@ -14,8 +15,15 @@ HERE = Path(__file__).parent
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.is_relative_to(HERE):
+        if item.path.parent == HERE:
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def connect_address(spark, tmp_path_factory):
+    """The address of a Connect server. `spark` is asked for to skip alike where Java is missing."""
+    with connect_server(tmp_path_factory.mktemp("connect")) as address:
+        yield address
 
 
 @pytest.fixture

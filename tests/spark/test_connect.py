@@ -6,7 +6,6 @@ import sys
 
 import pytest
 from support.builders.stored_records import stored_values
-from support.spark.connect_server import connect_server
 
 pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install -e '.[test]'")
 
@@ -64,18 +63,11 @@ spark.stop()
 """
 
 
-@pytest.fixture
-def server(spark, tmp_path):
-    """The address of a Connect server. `spark` is asked for to skip alike where Java is missing."""
-    with connect_server(tmp_path) as address:
-        yield address
-
-
 @pytest.mark.timeout(300)
-def test_a_connect_client_writes_reads_and_streams(server, log_dir, tmp_path):
+def test_a_connect_client_writes_reads_and_streams(connect_address, log_dir, tmp_path):
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     client = subprocess.run(
-        [sys.executable, "-c", CLIENT, server, log_dir, str(tmp_path / "checkpoint")],
+        [sys.executable, "-c", CLIENT, connect_address, log_dir, str(tmp_path / "checkpoint")],
         env=inherited,
         capture_output=True,
         text=True,

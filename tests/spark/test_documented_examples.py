@@ -2,7 +2,7 @@
 
 An example may use `spark` and the DataFrames of `names_of` without defining them, and the topic `flights`. `/data` and
 the brokers that it names become a folder and a broker of the test's own. A function `test_…` of an example is called
-with the fixtures that it asks for.
+with the fixtures that it asks for. One that connects to a Spark Connect server runs in a process of its own.
 """
 
 import inspect
@@ -26,6 +26,7 @@ README = ROOT / "README.md"
 BASH_SECONDS = 120
 START_SECONDS = 60
 DOCUMENTED_BROKERS = re.compile(r"broker-\d:9092(?:,broker-\d:9092)*")
+CONNECT_SERVER = "sc://localhost:15002"
 EVENT = {"type": "record", "name": "Event", "fields": [{"name": "id", "type": "long"}]}
 
 
@@ -63,6 +64,9 @@ class PageRun:
         self._request = request
         self._data = data
         self._names = {}
+        self._port = str(free_ports(1)[0])
+        self._beside = None
+        request.addfinalizer(self._stop_the_one_beside)
 
     def run(self, example):
         text = self._of_this_test(example.text)
@@ -70,8 +74,8 @@ class PageRun:
 
     def _of_this_test(self, text):
         text = text.replace("/data/", f"{self._data}/")
-        for place in ("--port ", "//127.0.0.1:"):
-            text = text.replace(f"{place}9092", f"{place}{free_ports(1)[0]}")
+        for place in ("--port ", "127.0.0.1:"):
+            text = text.replace(f"{place}9092", f"{place}{self._port}")
         if DOCUMENTED_BROKERS.search(text):
             broker = self._request.getfixturevalue("streamlog_broker")
             text = DOCUMENTED_BROKERS.sub(broker.bootstrap_servers, text)
@@ -84,6 +88,9 @@ class PageRun:
         self._request.getfixturevalue("spark").sql(text)
 
     def _run_python(self, example, text):
+        if CONNECT_SERVER in text:
+            self._run_connect_client(example, text)
+            return
         spark = self._request.getfixturevalue("spark")
         self._names = self._names or names_of(spark)
         before = set(self._names)
@@ -95,6 +102,20 @@ class PageRun:
             if name.startswith("test_"):
                 asked = inspect.signature(self._names[name]).parameters
                 self._names[name](**{fixture: self._fixture(fixture, name) for fixture in asked})
+
+    def _run_connect_client(self, example, text):
+        """In a process of its own: a process has either a Connect session or a classic one."""
+        text = text.replace(CONNECT_SERVER, self._request.getfixturevalue("connect_address"))
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=BASH_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"{example.place}: {done.stderr[-3000:]}"
 
     def _fixture(self, name, function):
         if name != "streamlog_path":
@@ -109,28 +130,46 @@ class PageRun:
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         folder = self._data.parent
         (folder / "conf").exists() or (folder / "conf").symlink_to(ROOT / "conf")
-        if example.is_stopped:
-            self._run_and_stop(["bash", "-c", f"exec {text}"], folder, environment)
+        if example.is_stopped or example.is_beside:
+            self._stop_the_one_beside()  # it has the port
+            process = self._start(["bash", "-c", f"exec {text}"], folder, environment)
+            if example.is_beside:
+                self._beside = process
+            else:
+                self._stop(process)
             return
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=BASH_SECONDS, check=False
         )
         assert done.returncode == 0, f"{example.place}: {done.stdout}{done.stderr}"
 
-    def _run_and_stop(self, command, folder, environment):
-        """Waits for the first line on stdout, then asks it to end as Ctrl-C does."""
+    def _start(self, command, folder, environment):
+        """Waits for the first line on stdout."""
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
         watchdog = threading.Timer(START_SECONDS, process.kill)
         watchdog.start()
+        first = process.stdout.readline()
+        watchdog.cancel()
+        if not first:
+            process.kill()
+            process.communicate()
+        assert first, "it ended, or said nothing"
+        return process
+
+    def _stop(self, process):
+        """As Ctrl-C does."""
         try:
-            assert process.stdout.readline(), "it ended, or said nothing"
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=START_SECONDS)
             assert process.returncode in (0, 128 + signal.SIGINT)
         finally:
-            watchdog.cancel()
             process.kill()
             process.wait()
+
+    def _stop_the_one_beside(self):
+        if self._beside is not None:
+            self._stop(self._beside)
+        self._beside = None
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if examples_of(page) and page != README], ids=page_id)

@@ -4,6 +4,7 @@ A comment in the line before a block says how it is to be treated:
 
     <!-- example: not run, it needs an S3 bucket -->
     <!-- example: runs until it is stopped -->
+    <!-- example: runs beside those that follow -->
 
 A block without one is run, in the order of the page, with what the blocks before it left.
 """
@@ -18,7 +19,11 @@ ROOT = Path(__file__).parents[3]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 LANGUAGES = frozenset({"python", "bash", "sql", "text"})
 FENCE = re.compile(r"^```(\w*)$")
-NOTE = re.compile(r"^<!-- example: (?:(?P<not_run>not run, .+)|(?P<until_stopped>runs until it is stopped)) -->$")
+NOTE = re.compile(
+    r"^<!-- example: (?:(?P<not_run>not run, .+)"
+    r"|(?P<until_stopped>runs until it is stopped)"
+    r"|(?P<beside>runs beside those that follow)) -->$"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,7 @@ class Example:
     text: str
     not_run: str
     is_stopped: bool
+    is_beside: bool
 
     @property
     def place(self) -> str:
@@ -60,6 +66,7 @@ def examples_of(page: Path) -> list[Example]:
                     text="\n".join(block) + "\n",
                     not_run=(note and note["not_run"]) or "",
                     is_stopped=bool(note and note["until_stopped"]),
+                    is_beside=bool(note and note["beside"]),
                 )
             )
             block = None
@@ -74,5 +81,5 @@ def _note_before(lines: list[str], number: int) -> re.Match[str] | None:
     if not before.startswith("<!-- example:"):
         return None
     note = NOTE.match(before)
-    assert note, f"{before!r} is not a comment that says how an example is treated: see {__name__}"
+    assert note, f"{before!r} does not say how the example is run: see {__name__}"
     return note
