@@ -67,7 +67,9 @@ def test_dump_log_segments_reads_the_log_of_a_controller_of_ours(quorum):
 def test_kafkas_tools_read_a_snapshot_of_a_controller_of_ours(tmp_path):
     if reason := kafka_tools.why_unavailable():
         pytest.skip(reason)
-    with OurQuorum(tmp_path, settings=("metadata.log.max.record.bytes.between.snapshots=300",)) as quorum:
+    with OurQuorum(
+        tmp_path, settings=("metadata.log.max.record.bytes.between.snapshots=300", "metadata.max.idle.interval.ms=50")
+    ) as quorum:
         quorum.start()
         quorum.described(past=20)
         quorum.stop(1)

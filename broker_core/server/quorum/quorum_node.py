@@ -5,7 +5,7 @@
     links     one connection to each other voter
 
 While it leads, it writes what makes an empty log that of a cluster, and a no-op record each half second as Kafka's
-controllers do. A write that fails ends the node: `on_end` is called with the error.
+controllers do when nothing happens. A write that fails ends the node: `on_end` is called with the error.
 """
 
 from __future__ import annotations
@@ -90,8 +90,6 @@ from broker_core.server.quorum.peer_connection import PeerConnection
 from broker_core.server.quorum.quorum_settings import QuorumSettings
 from broker_core.storage.quorum_log import QuorumLog
 
-NO_OP_PERIOD_SECONDS: Final = 0.5
-"""Kafka's metadata.max.idle.interval.ms."""
 _BOOTSTRAP: Final[tuple[MetadataRecord, ...]] = (
     BeginTransactionRecord(name="Bootstrap records"),
     FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION_LEVEL),
@@ -340,7 +338,7 @@ class QuorumNode:
 
     def _write_no_ops(self) -> None:
         self._propose(NoOpRecord())
-        self._no_op_timer = self._loop.call_later(NO_OP_PERIOD_SECONDS, self._write_no_ops)
+        self._no_op_timer = self._loop.call_later(self.settings.no_op_interval_ms / 1000, self._write_no_ops)
 
     def _propose(self, *records: MetadataRecord) -> None:
         self._last_id += 1

@@ -5,7 +5,7 @@ controller.quorum.voters=1@host-1:9093,2@host-2:9093,3@host-3:9093
 log.dirs=/data/controller                     metadata.log.dir overrides it
 controller.quorum.fetch.timeout.ms, .election.timeout.ms, .election.backoff.max.ms, .request.timeout.ms,
 .retry.backoff.ms
-metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms
+metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms, metadata.max.idle.interval.ms
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ VOTERS: Final = "controller.quorum.voters"
 _VOTER: Final = re.compile(r"(?P<id>\d{1,10})@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d{1,5})")
 _PROTOCOLS: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _MAX_PORT: Final = 65_535
-_SNAPSHOTS: Final = {
+_OTHERS: Final = {
+    "metadata.max.idle.interval.ms": "no_op_interval_ms",
     "metadata.log.max.record.bytes.between.snapshots": "snapshot_bytes",
     "metadata.log.max.snapshot.interval.ms": "snapshot_interval_ms",
 }
@@ -48,6 +49,8 @@ class QuorumSettings:
     snapshot_bytes: int = 20 * 1024 * 1024
     snapshot_interval_ms: int = 3_600_000
     """A node makes a snapshot after so many bytes of records, or after so long if there are any."""
+    no_op_interval_ms: int = 500
+    """A leader writes a no-op record so often."""
 
     @property
     def address(self) -> BrokerAddress:
@@ -68,7 +71,7 @@ def parse_quorum_settings(given: Mapping[str, str]) -> QuorumSettings:
         voters=voters,
         log_dir=next(iter(log_dirs)),
         timings=QuorumTimings(**timings),
-        **{field: _number(given, setting, at_least=1) for setting, field in _SNAPSHOTS.items() if setting in given},
+        **{field: _number(given, setting, at_least=1) for setting, field in _OTHERS.items() if setting in given},
     )
 
 

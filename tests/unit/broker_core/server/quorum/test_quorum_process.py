@@ -15,12 +15,21 @@ from broker_core.storage.os_file_system import OsFileSystem
 from broker_core.storage.quorum_log import QuorumLog
 
 FAST = ("controller.quorum.fetch.timeout.ms=1000", "controller.quorum.election.timeout.ms=500")
+OFTEN = ("metadata.max.idle.interval.ms=30",)
 FAILOVER_SECONDS = 20
 """The bound for a busy machine."""
 
 
 @pytest.fixture
 def quorum(tmp_path):
+    with OurQuorum(tmp_path) as quorum:
+        quorum.start()
+        yield quorum
+
+
+@pytest.fixture
+def fast_quorum(tmp_path):
+    """For machines that have nothing else to do."""
     with OurQuorum(tmp_path, settings=FAST) as quorum:
         quorum.start()
         yield quorum
@@ -97,24 +106,24 @@ def test_a_leader_that_is_stopped_hands_over_at_once(quorum):
     began = time.monotonic()
     quorum.stop(before.leader_id)
     after, _ = quorum.described(other_than=before.leader_id, past=before.high_watermark)
-    assert after.leader_epoch == before.leader_epoch + 1
+    assert after.leader_epoch > before.leader_epoch
     assert time.monotonic() - began < FAILOVER_SECONDS
 
 
 def test_controllers_make_snapshots_and_who_comes_later_starts_from_one(tmp_path):
-    with OurQuorum(tmp_path, settings=(*FAST, "metadata.log.max.record.bytes.between.snapshots=300")) as quorum:
+    with OurQuorum(tmp_path, settings=(*OFTEN, "metadata.log.max.record.bytes.between.snapshots=2000")) as quorum:
         quorum.start(1, 2)
-        quorum.described(past=25)
+        quorum.described(past=80)
         quorum.start(3)
-        described, _ = quorum.described(past=35)
+        described, _ = quorum.described(past=100)
         deadline = time.monotonic() + FAILOVER_SECONDS
-        while min(each.log_end_offset for each in described.replicas) < 35:
+        while min(each.log_end_offset for each in described.replicas) < 100:
             assert time.monotonic() < deadline, described
             described, _ = quorum.described()
         quorum.kill(described.leader_id)
         quorum.described(other_than=described.leader_id, past=described.high_watermark)
         quorum.start(described.leader_id)
-        quorum.described(past=described.high_watermark + 10)
+        quorum.described(past=described.high_watermark + 60)
         for node_id in quorum.node_ids:
             quorum.stop(node_id)
         for node_id in quorum.node_ids:
@@ -129,7 +138,8 @@ def test_controllers_make_snapshots_and_who_comes_later_starts_from_one(tmp_path
 
 
 @pytest.mark.long
-def test_no_committed_record_is_lost_in_thirty_kills_and_freezes(quorum):
+def test_no_committed_record_is_lost_in_thirty_kills_and_freezes(fast_quorum):
+    quorum = fast_quorum
     committed, seconds = {}, []
     for number in range(30):
         before, _ = quorum.described(past=max(committed, default=0))

@@ -13,6 +13,8 @@ def test_kafkas_settings_are_read():
     assert (found.node_id, found.address, found.log_dir) == (2, BrokerAddress(host="::1", port=9094), "/data/x")
     assert (found.timings.fetch_timeout_ms, found.timings.election_timeout_ms) == (1000, 500)
     assert parse_quorum_settings({**GIVEN, "metadata.log.dir": "/meta"}).log_dir == "/meta"
+    often = parse_quorum_settings({**GIVEN, "metadata.max.idle.interval.ms": "30"})
+    assert (often.no_op_interval_ms, parse_quorum_settings(GIVEN).no_op_interval_ms) == (30, 500)
     assert parse_quorum_settings(GIVEN).timings.fetch_timeout_ms == 2000
 
 
