@@ -1,4 +1,4 @@
-"""A writer that is to be killed: appends numbered batches, and says before and after each of them where it is.
+"""A writer that will be killed: it appends numbered batches and reports its position before and after each.
 
 A batch follows from (writer, partition, number) alone, so a process after a kill can send the same batch again,
 with the same sequence. Messages: `Trying`, then `Acknowledged`.

@@ -10,7 +10,7 @@ from broker_core.storage.os_file_system import OsFileSystem
 
 
 class DyingFileSystem(OsFileSystem):
-    """`calls` lists what changes files, as (kind, path); the one with number `dies_at` does not happen any more.
+    """`calls` lists the operations that change files, as (kind, path). The process dies before number `dies_at`.
 
     Syncing is left out: a process that dies loses nothing that the operating system has.
     """

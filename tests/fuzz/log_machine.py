@@ -1,4 +1,4 @@
-"""A hypothesis machine that does to a log whatever may be done to one, and holds it against the plain model.
+"""A hypothesis machine that uses every operation of a log and compares it with the plain model.
 
 Subclasses say what the log is: `open_logs` gives several handles on one partition, each as another process would hold
 it. Every action picks a handle, so what one did is always learned by another one from the files.

@@ -1,4 +1,4 @@
-"""A partition's life in nineteen steps that go through everything that changes files, and what is right after each.
+"""Nineteen steps of a partition that cover every operation on files, and the right state after each.
 
 `rehearse` runs it undisturbed, once; `run` runs it on a disk that is armed with some fault.
 """

@@ -1,4 +1,4 @@
-"""A log as a Python list: what every other log is held against.
+"""A log as a Python list, with which every other log is compared.
 
 It knows no segments, indexes, locks or bytes. What it cannot know (which segments retention takes, how far compaction
 came) it is told, and it checks that it was allowed.
@@ -118,7 +118,7 @@ class PlainLog:
         self.log_end_offset += 1
         return offset
 
-    # -- what is taken away --
+    # -- what is removed --
     def start_at(self, offset: int) -> None:
         self.log_start_offset = max(self.log_start_offset, offset)
         self.entries = [e for e in self.entries if e.offset >= self.log_start_offset]

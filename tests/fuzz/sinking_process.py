@@ -1,4 +1,4 @@
-"""A sink that is to be killed: tasks and a driver that write batch after batch, exactly once.
+"""A sink that will be killed: tasks and a driver that write batch after batch, exactly once.
 
 What a batch writes follows from (query, batch) alone, so a later check knows what a whole batch is. Messages:
 `("trying", batch)` before its end is asked for, `("committed", batch)` after it.

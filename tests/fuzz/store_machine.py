@@ -195,11 +195,11 @@ class StoreMachine(TransactionRules):
         if offset < self.model.log_start_offset or not self.model.can_truncate_to(offset):
             return
         if self.is_compacted and offset < self.logs[handle].segments()[-1].base_offset:
-            return  # where compaction left gaps the list does not know where batches begin
+            return  # after compaction the list does not know where batches begin
         self.logs[handle].truncate_to(offset)
         self.model.truncate_to(offset)
         self.sent.clear()
-        # Of a producer with no batch left, the log may still know something older than the model does.
+        # The log may still know an older state of a producer without batches than the model does.
         self.transactional_ids = [i if i in self.model.producers else i + 3 for i in self.transactional_ids]
 
     @rule(handle=HANDLES)

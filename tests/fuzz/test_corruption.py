@@ -140,7 +140,7 @@ def _reader(fs: FaultyFileSystem, path: str, kind: str, at: int | None) -> str |
         found: list[Row] = []
         try:
             seen_by(store, isolation, found)
-            # An older slot of the bounds is true, too, until the next writer looks behind it.
+            # An older slot of the bounds is also true, until the next writer reads what follows it.
             complete = found == whole.rows[isolation] or kind == "partition.bounds"
         except StreamlogError as refusal:
             wrong = _refused(refusal, path, kind, at)
@@ -206,7 +206,7 @@ def _refused(refusal: StreamlogError, path: str, kind: str, at: int | None) -> s
     if at is None or not isinstance(refusal, CorruptBatchError):
         return None
     position, size, _ = next(b for b in truth().batches[path] if b[0] <= at < b[0] + b[1])
-    # A base offset that is too low shows only at the batch behind it.
+    # A base offset that is too low shows only at the next batch.
     places = [(path, position), (path, position + size)]
     if (refusal.fields.get("file"), refusal.fields.get("position")) not in places:
         return f"the damage is in the batch at {position}: {refusal}"

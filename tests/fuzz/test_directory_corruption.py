@@ -76,7 +76,7 @@ def _for_a_reader(directory, name):
     except Exception as bare:
         return f"a bare {type(bare).__name__}: {bare}"
     if name.endswith("partition.bounds") and found["a"][0] == TRUTH["a"][0][: len(found["a"][0])]:
-        return None  # the older slot is true, too, until the next writer looks behind it
+        return None  # the older slot is also true, until the next writer reads what follows it
     return None if found == TRUTH and topics >= {"a", "b"} else f"a reader finds {found}"
 
 
@@ -96,7 +96,7 @@ def _refused(refusal, directory, name):
     if name.endswith(REBUILT):
         return f"refused instead of rebuilt: {refusal!r}"
     if name == "meta.properties" and isinstance(refusal, DirectoryReadOnlyError):
-        return None  # without our line in it the directory is somebody else's: read, and never written
+        return None  # without our line in it the directory belongs to a real Kafka: read, and never written
     return None if f"{directory}/{name}" in str(refusal) else f"does not name the file: {refusal!r}"
 
 

@@ -194,7 +194,7 @@ def test_acknowledged_records_survive_sigkill(tmp_path, rounds):
     assert any(fate.in_doubt for fates in ledger.fates.values() for fate in fates.values()) or ledger.hits["duplicate"]
     if rounds >= 200:
         assert ledger.hits["duplicate"], "no kill fell between a write and its acknowledgement"
-    # All that is in doubt is sent again; then every partition is whole, and every index with it.
+    # Every batch whose fate is unknown is sent again. Then every partition and every index is whole.
     directory = str(tmp_path / "log")
     with_log = open_embedded(directory)
     try:

@@ -226,7 +226,7 @@ def _what_is_wrong(survivor, step):
     told = state_of(survivor)
     if told not in (before, after):
         return f"{told} is neither {before} nor {after}"
-    # What it was told is what it acts on; from now on nothing that the dead one began may change it.
+    # It acts on what it has read; from now on nothing that the dead process began may change that.
     _append_everywhere(survivor, b"beside")
     survivor.maintain()
     survivor.create_topic("later", configs=SETTINGS)

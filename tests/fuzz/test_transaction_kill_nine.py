@@ -45,7 +45,7 @@ def directory(tmp_path):
 def prepare(path):
     with open_embedded(path, create=True) as cluster:
         cluster.create_topic("rows", partition_count=len(PARTITIONS), configs=SMALL)
-        # So that the coordinators' own logs begin segments and are compacted under way.
+        # So that the coordinators' own logs roll segments and are compacted during the test.
         take_over(cluster, "nobody")
         decide(cluster, "nobody", 1, [])
         for name in ("__transaction_state", "__consumer_offsets"):
@@ -70,7 +70,7 @@ def check(cluster, queries, told):
         beyond = seen_of(cluster, query) - expected_rows(query, range(1, last + 1))
         assert not beyond, f"{query}: undecided, or twice: {beyond}"
     for left in cluster.list_transactions(states=[TransactionState.ONGOING]):
-        # Unless it was decided after all: written, and its writer killed before anybody could see it.
+        # Unless it was decided: written, and its writer killed before its answer was read.
         cluster.abort_transaction(left.transactional_id)
     for query in queries:
         assert seen_of(cluster, query) == expected_rows(query, range(1, decided(cluster, query) + 1))
@@ -154,7 +154,7 @@ def test_each_batch_of_competing_drivers_is_decided_once(directory):
                     hits[f"by {attempt}"] += decide(cluster, "query", batch, tasks)
                 except ProducerError:
                     hits["fenced"] += 1
-                    time.sleep(rng.random() * 0.02)  # or neither gets through
+                    time.sleep(rng.random() * 0.02)  # or neither would finish
         except BaseException as error:
             errors.append(error)
         finally:

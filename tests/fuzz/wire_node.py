@@ -20,7 +20,7 @@ class WireNode:
     def __init__(self, path):
         self.node = a_node(path)
         self.topic_ids = [make_topic(self.node, name, 2) for name in ("t", "t2")]
-        make_topic(self.node, "good", retention_ms=-1)  # hours go by in each test
+        make_topic(self.node, "good", retention_ms=-1)  # hours pass in each test
         self._ids = itertools.count(2)
 
     def connect(self):

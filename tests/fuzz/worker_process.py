@@ -1,4 +1,4 @@
-"""Processes that open a directory and do as they are told over a pipe, or run a loop until they are killed.
+"""Processes that open a directory and take commands over a pipe, or run a loop until they are killed.
 
 They are forked from a server process that has imported everything, so one costs milliseconds. That server is fresh:
 it has no threads and knows nothing of the test that runs.

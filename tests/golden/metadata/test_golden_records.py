@@ -19,7 +19,7 @@ def test_the_samples_have_every_type_in_every_version():
     assert {api_key for api_key, _ in found} == set(TYPES)
 
 
-def test_kafkas_bytes_are_read_as_the_values_they_were_made_of():
+def test_kafkas_bytes_are_read_as_the_values_they_were_encoded_from():
     for sample in SAMPLES:
         expected = from_json(TYPES[sample["type"]], sample["data"], sample["version"])
         assert decode_metadata_record(bytes.fromhex(sample["hex"])) == expected, sample

@@ -74,7 +74,7 @@ def test_control_characters_in_group_names_are_escaped_in_the_list(log, log_path
     assert log("group", "list", "--json").json[0] == "a\n\x1b[2J"
 
 
-def test_a_deleted_group_is_gone_and_an_unknown_one_refused(log):
+def test_a_deleted_group_is_not_listed_and_an_unknown_one_is_refused(log):
     assert log("group", "delete", "readers", "--yes").status == 0
     assert log("group", "list", "--json").json == ["streamlog-sink-q"]
     for command in ("delete", "describe"):

@@ -26,7 +26,7 @@ def test_the_quorum_is_described(quorum, controller, option):
     assert all(word in shown.out.decode() for word in ("leader", "voter", "observer", "98"))
 
 
-def test_somebody_has_to_be_asked(quorum):
+def test_an_address_is_required(quorum):
     refused = quorum("describe")
     assert refused.status == 2
     assert "give either --bootstrap-server HOST:PORT or --bootstrap-controller HOST:PORT" in refused.err

@@ -66,7 +66,7 @@ def test_a_new_observer_gets_the_snapshot_and_the_log_behind_it_byte_for_byte(co
     )
 
 
-def test_it_goes_on_where_it_stopped(controller, tmp_path):
+def test_it_continues_where_it_stopped(controller, tmp_path):
     middle = controller.snapshot_id.end_offset + 30
     with a_follower(controller, tmp_path) as follower:
         follow(follower, lambda: follower.image_offset >= middle)

@@ -48,7 +48,7 @@ def test_an_empty_list_is_a_value_and_a_missing_one_is_no_change():
     assert (state.isr, state.replicas, state.eligible_leader_replicas) == ((), (1, 2), (2,))
 
 
-def test_replicas_of_before_directories_had_ids_have_unknown_ones():
+def test_replicas_from_before_directory_ids_have_unknown_directories():
     assert created(directories=()).directories == (UUID(int=0), UUID(int=0))
     grown = changed_state(created(directories=()), change(replicas=(1, 2, 3)))
     assert grown.directories == (UUID(int=0),) * 3

@@ -162,7 +162,7 @@ def test_rows_of_removed_topics_are_used_again():
 
 
 @pytest.mark.parametrize("number", [-1, MAX_PARTITION_ID + 1])
-def test_a_partition_number_out_of_bounds_is_refused_before_anything_is_made_of_it(number):
+def test_a_partition_number_out_of_bounds_is_refused_before_any_change(number):
     table = PartitionTable()
     table.add_topic(TOPICS[0])
     with pytest.raises(InconsistentMetadataError, match=f"partition {number} of topic"):

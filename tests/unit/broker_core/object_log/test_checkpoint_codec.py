@@ -67,7 +67,7 @@ def test_an_empty_image_too():
     assert content_of(read(encode_checkpoint(image), 0)) == content_of(image)
 
 
-def test_an_image_from_a_checkpoint_goes_on_like_the_one_it_was_made_of():
+def test_an_image_from_a_checkpoint_continues_like_the_original():
     image = a_full_image()
     restored = read(encode_checkpoint(image), image.number)
     for one in (image, restored):

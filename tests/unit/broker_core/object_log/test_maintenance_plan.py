@@ -99,7 +99,7 @@ def test_a_replacement_keeps_what_was_appended_meanwhile():
     assert [placed.base_offset for placed in image.partition(TOPIC_ID, 0).ranges] == [0, 80]
 
 
-def test_a_replacement_is_given_up_when_an_input_is_gone_or_its_output_is_too_old():
+def test_a_replacement_is_dropped_if_an_input_is_gone_or_its_output_is_too_old():
     image = an_image(a_topic(), an_append(*ranges(*[100] * 8)))
     (job,) = plan_merges(image)
     output = [PlacedRange(0, a_range(50, offsets=80))]

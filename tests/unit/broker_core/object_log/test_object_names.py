@@ -22,7 +22,7 @@ def test_numbers_and_times_are_read_from_names():
     assert begun_ms_of(data_path(1234, bytes(16))) == 1234
 
 
-def test_foreign_objects_beside_groups_are_told_from_them():
+def test_foreign_objects_beside_groups_are_recognised():
     assert is_group(group_path("a/b"))
     assert not any(is_group(path) for path in ("groups/.DS_Store", "groups/README", "groups/g-x/data/y", "data/g-x"))
 

@@ -53,13 +53,13 @@ def test_an_offset_that_goes_back_is_pinned_at_once():
     assert planned(image_with((7, 900)), asked(6, 800), own=2, own_offset=20) == (6, 1033)
 
 
-def test_of_somebody_elses_pin_the_lower_offset_and_the_later_end_are_kept():
+def test_of_another_querys_pin_the_lower_offset_and_the_later_end_are_kept():
     image = image_with((7, 900), (5, 2000))
     assert planned(image, asked(30, 1000), own=2, own_offset=20) == (5, 2000)
     assert planned(image, asked(3, 3000), own=None) == (3, 3966)
 
 
-def test_who_finds_the_group_changed_commits_again_though_all_is_covered():
+def test_a_query_that_finds_the_group_changed_commits_again_though_all_is_covered():
     assert planned(image_with((7, 900)), asked(8, 800), own=None) == (7, 1033)
 
 
@@ -89,7 +89,7 @@ def test_a_pin_that_ran_out_holds_nothing():
     assert planned(image_with(), asked(7, 100)) is None
 
 
-def test_what_is_not_pinned_any_more_is_given_up_if_nobody_pinned_it_meanwhile():
+def test_an_old_pin_is_released_if_no_other_query_pinned_it_meanwhile():
     image = image_with((7, 900))
     seen = pins_to_give_up(image, "g", PLAIN, now_ms=100)
     assert plan_giving_up(image, "g", seen) == PinOffsets(group_id="g", pins=((*PLACE, 7, 0),))

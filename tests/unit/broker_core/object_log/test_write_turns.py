@@ -64,7 +64,7 @@ def waits_of(kind, writer_count, seed=1):
     return waits + [DURATION_MS - writer.began_ms for writer in writers]
 
 
-def test_who_is_alone_waits_for_nobody_but_to_listen_now_and_then():
+def test_a_single_writer_waits_only_to_look_for_others_now_and_then():
     waits = waits_of(WriteTurns, 1)
     assert sorted(waits)[len(waits) // 2] < 1.2 * ROUND_TRIP_MS
     assert len(waits) > 0.8 * DURATION_MS / ROUND_TRIP_MS
@@ -82,7 +82,7 @@ def test_together_they_still_commit_most_of_what_is_possible(writer_count):
     assert len(waits_of(WriteTurns, writer_count)) > 0.65 * DURATION_MS / ROUND_TRIP_MS
 
 
-def test_who_commits_seldom_does_not_wait_for_the_busy_ones():
+def test_a_writer_that_commits_seldom_does_not_wait_for_busy_ones():
     turns = WriteTurns()
     turns.on_round_trip(ROUND_TRIP_MS)
     for minute in range(1, 10):
@@ -100,24 +100,24 @@ def commits_alone(turns, count, *, pause_ms=ROUND_TRIP_MS, first_number=1):
     return turns.wait_before_next_ms(now_ms, 0.5) > 0
 
 
-def test_who_is_alone_listens_after_sixteen_commits_in_a_row_and_not_before():
+def test_a_single_writer_looks_for_others_after_sixteen_commits_in_a_row_and_not_before():
     # The first of them follows nothing.
     assert not commits_alone(WriteTurns(), LISTEN_INTERVAL_COUNT)
     assert commits_alone(WriteTurns(), LISTEN_INTERVAL_COUNT + 1)
 
 
-def test_who_has_listened_begins_to_count_anew():
+def test_after_looking_for_others_the_count_restarts():
     turns = WriteTurns()
     assert commits_alone(turns, LISTEN_INTERVAL_COUNT + 1)
     assert turns.wait_before_next_ms(10_000.0, 0.5) == 0.0
 
 
 @pytest.mark.parametrize(("rounds", "listens"), [(3, True), (4, False), (5, False)])
-def test_commits_that_are_not_back_to_back_give_nobody_a_reason_to_listen(rounds, listens):
+def test_commits_with_pauses_need_no_look_for_others(rounds, listens):
     assert commits_alone(WriteTurns(), 2 * LISTEN_INTERVAL_COUNT, pause_ms=rounds * ROUND_TRIP_MS) is listens
 
 
-def test_a_commit_of_another_writer_begins_the_count_anew():
+def test_a_commit_of_another_writer_restarts_the_count():
     turns = WriteTurns()
     turns.on_round_trip(ROUND_TRIP_MS)
     numbers = [*range(1, LISTEN_INTERVAL_COUNT + 1), LISTEN_INTERVAL_COUNT + 2]

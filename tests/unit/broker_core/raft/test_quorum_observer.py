@@ -299,7 +299,7 @@ def test_a_snapshot_is_fetched_piece_by_piece_and_installed_when_it_is_whole():
     [(2, b"cd", 6), (4, b"cd", 7), (4, b"efg", 6), (4, b"", 6)],
     ids=["another position", "another size", "more than its size", "nothing"],
 )
-def test_pieces_that_do_not_fit_together_begin_it_anew(position, content, size):
+def test_pieces_that_do_not_fit_together_restart_the_snapshot(position, content, size):
     runner = ObserverRunner(leader_id=7)
     runner.answer(snapshot_id=SNAPSHOT)
     chunk(runner, 0, b"abcd")
@@ -315,7 +315,7 @@ def test_a_snapshot_above_the_limit_is_not_fetched(size, is_taken):
     assert bool(chunk(runner, 0, b"abcd", size)) == is_taken
 
 
-def test_a_snapshot_that_is_gone_is_asked_for_no_more():
+def test_a_snapshot_that_is_gone_is_not_requested_again():
     runner = ObserverRunner(leader_id=7)
     runner.answer(snapshot_id=SNAPSHOT)
     runner.answer(SnapshotAnswer, error=ErrorCode.snapshot_not_found)

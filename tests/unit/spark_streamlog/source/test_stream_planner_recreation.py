@@ -271,7 +271,7 @@ def test_a_batch_that_was_logged_before_the_only_topic_was_recreated_gives_no_ro
     assert stream.run_all() == new
 
 
-def test_a_query_that_went_on_without_its_group_is_not_told_of_a_topic_recreated_before(cluster):
+def test_a_query_that_continued_without_its_group_does_not_report_an_earlier_recreation(cluster):
     checkpoint = stopped_behind_all(cluster, None, groupId="g")
     recreate(cluster, 1)
     stream = run(cluster, None, checkpoint)

@@ -163,7 +163,7 @@ def test_a_log_that_cannot_be_read_is_tried_again(node, tmp_path):
     assert again.peek() == {"begun": 0}
 
 
-def test_the_topic_is_made_by_the_first_record_and_nobody_waits_for_it_before(tmp_path):
+def test_the_topic_is_created_by_the_first_record_and_nothing_waits_for_it_before(tmp_path):
     node = TallyNode(tmp_path / "log")
     assert node.look() == [("seen", {})]
     assert kinds(node.change(lambda tally: tally.plan_set())) == ["seen", "done"]
@@ -253,7 +253,7 @@ def test_records_have_the_clocks_time(node):
     assert {header.max_timestamp for header in batches(node)} == {SOME_TIME_MS}
 
 
-def test_records_of_somebody_else_in_its_log_keep_nobody_waiting_for_ever(node):
+def test_foreign_records_in_its_log_block_no_request_for_ever(node):
     """The offsets that it predicted are wrong then: it reads the log again, and clients retry."""
     strange = build_coordinator_batch([encode(Tallied("strange", 7), timestamp_ms=SOME_TIME_MS)])
     node.append(strange, replica=node.topic.replica(), origin=AppendOrigin.COORDINATOR)
