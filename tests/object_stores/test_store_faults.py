@@ -35,6 +35,14 @@ def is_part_write(method, path):
     return method == "PUT" and "partNumber=" in path
 
 
+def is_upload_begin(method, path):
+    return method == "POST" and "uploads=" in path
+
+
+def is_upload_end(method, path):
+    return method == "POST" and "uploadId=" in path
+
+
 @pytest.fixture
 def cluster(proxied):
     url, options, _ = proxied
@@ -86,12 +94,13 @@ def test_a_commit_with_a_lost_response_is_found_on_retry(cluster, proxy):
     assert end_of(cluster) == 3
 
 
-def test_a_truncated_read_is_repeated(cluster, proxy):
+@pytest.mark.parametrize("fault", ["cut", "reset", "no_answer", "slow_down"])
+def test_a_read_that_is_broken_off_or_throttled_is_repeated(cluster, proxy, fault):
     for number in range(3):
         append_values(cluster, "t", "x" * 10_000 + str(number))
-    proxy.once("cut", is_data_read, 2)
+    proxy.once(fault, is_data_read, 2)
     assert cluster.fetch(T0, 0, max_bytes=10**6).next_offset == 3
-    assert proxy.counts["cut"] == 2
+    assert proxy.counts[fault] == 2
 
 
 def test_a_read_that_is_always_truncated_names_the_object(cluster, proxy):
@@ -102,15 +111,17 @@ def test_a_read_that_is_always_truncated_names_the_object(cluster, proxy):
     assert proxy.counts["cut"] >= 1
 
 
-def test_an_upload_continues_after_a_reset_part(cluster, proxy):
-    proxy.once("reset", is_part_write)
+@pytest.mark.parametrize("fault", ["no_answer", "reset", "slow_down"])
+@pytest.mark.parametrize("request_kind", [is_upload_begin, is_part_write, is_upload_end])
+def test_an_upload_in_parts_continues_after_a_request_that_failed(cluster, proxy, request_kind, fault):
+    proxy.once(fault, request_kind)
     upload = cluster.stage()
     value = b"v" * 900_000
     for _ in range(2 * PART_BYTES // len(value) + 1):
         upload.append(T0, a_batch_of(value))
     staged = upload.finish()
     assert cluster.commit_staged([staged]).is_new
-    assert proxy.counts["reset"] == 1
+    assert proxy.counts[fault] == 1
     position = 0
     while position < end_of(cluster):
         position = cluster.fetch(T0, position, max_bytes=4 * 2**20).next_offset
