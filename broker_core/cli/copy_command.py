@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from broker_core.cli.copy_places import open_place
-from broker_core.cli.error_sentence import UsageError
+from broker_core.cli.error_sentence import UsageError, sentence
+from broker_core.cli.exit_status import ERROR
 from broker_core.cli.screen import Column, counted, note, partition_json, show_json, show_table, step_progress
 from broker_core.cluster import Cluster, TopicDescription
 from broker_core.model.exceptions import UnknownTopicError
 
 if TYPE_CHECKING:
     from broker_core.log_copy.copy_plan import PartitionCopy, TopicCopy
-    from broker_core.log_copy.log_copy import CopiedPartition
+    from broker_core.log_copy.group_copy import CopiedGroups
+    from broker_core.log_copy.log_copy import CopiedPartition, CopyPlan, CopyResult, TopicFailure
 
 EXAMPLE: Final = "Example: streamlog log copy /data/log s3://bucket/log --topic 'orders*'"
 
@@ -62,6 +64,8 @@ def copy(
     timestamps, headers, keys and compression stay as they are. Aborted records are left out, and a partition ends
     before its first open transaction. If the command is stopped, run it again: it goes on where it was.
     """
+    if source.rstrip("/") == target.rstrip("/"):
+        raise UsageError(f"FROM and TO are the same log: {source}")
     if renumber and groups:
         raise UsageError("--groups and --renumber exclude each other: the groups' offsets would not fit the new ones")
     # Imported here, so that --help and a wrong argument are answered at once.
@@ -76,17 +80,19 @@ def copy(
         plan = job.plan(_chosen(from_log, topic or []))
         if dry_run:
             _show_plan(plan, as_json=as_json)
+            _end_with_failures(plan.failures)
             return
-        _tell_progress(plan)
+        _tell_progress(plan.topics)
         with step_progress("copying") as progress:
-            copied = job.run(plan, progress)
-        copied_groups = copy_groups(from_log, to_log, copied) if groups else ()
+            result = job.run(plan, progress)
+        copied_groups = copy_groups(from_log, to_log, result.partitions) if groups else None
     if as_json:
-        show_json({"partitions": [_copied_json(one) for one in copied], "groups": list(copied_groups)})
+        show_json(_result_json(result, copied_groups))
     else:
-        _tell_result(plan, copied, copied_groups if groups else None)
-    for one in copied:
+        _tell_result(result, copied_groups)
+    for one in result.partitions:
         _tell_blocked(one.copy)
+    _end_with_failures(result.failures, copied_groups)
 
 
 def _chosen(cluster: Cluster, patterns: Sequence[str]) -> list[TopicDescription]:
@@ -107,12 +113,14 @@ def _tell_progress(plan: Sequence[TopicCopy]) -> None:
                 note(f"{copy.partition} goes on at offset {copy.from_offset:,} of {copy.until_offset:,}")
 
 
-def _tell_result(plan: Sequence[TopicCopy], copied: Sequence[CopiedPartition], groups: Sequence[str] | None) -> None:
+def _tell_result(result: CopyResult, groups: CopiedGroups | None) -> None:
+    copied = result.partitions
     records = sum(one.record_count for one in copied)
     size_bytes = sum(one.size_bytes for one in copied)
-    text = f"copied {counted(records, 'record')} ({size_bytes:,} bytes) of {counted(len(plan), 'topic')}"
+    topics = len({one.copy.partition.topic for one in copied})
+    text = f"copied {counted(records, 'record')} ({size_bytes:,} bytes) of {counted(topics, 'topic')}"
     if groups is not None:
-        text += f", and the offsets of {counted(len(groups), 'group')}"
+        text += f", and the offsets of {counted(len(groups.groups), 'group')}"
     renumbered = sum(one.copy.renumbers for one in copied)
     if renumbered:
         text += f"; {counted(renumbered, 'partition')} with new offsets"
@@ -127,8 +135,24 @@ def _tell_blocked(copy: PartitionCopy) -> None:
         )
 
 
-def _show_plan(plan: Sequence[TopicCopy], *, as_json: bool) -> None:
-    copies = [copy for topic in plan for copy in topic.partitions]
+def _end_with_failures(failures: Sequence[TopicFailure], groups: CopiedGroups | None = None) -> None:
+    """One sentence for each topic and group; nothing else is stopped by them."""
+    lines = [
+        f"topic '{failure.topic}' was not copied{' completely' if failure.is_begun else ''}: {sentence(failure.error)}"
+        for failure in failures
+    ]
+    if groups is not None:
+        lines += [
+            f"the offsets of group '{name}' were not copied: {sentence(error)}" for name, error in groups.failures
+        ]
+    for line in lines:
+        note(f"streamlog: {line}")
+    if lines:
+        raise typer.Exit(ERROR)
+
+
+def _show_plan(plan: CopyPlan, *, as_json: bool) -> None:
+    copies = [copy for topic in plan.topics for copy in topic.partitions]
     if as_json:
         show_json([_plan_json(copy) for copy in copies])
         return
@@ -156,6 +180,15 @@ def _plan_json(copy: PartitionCopy) -> dict[str, Any]:
         "until_offset": copy.until_offset,
         "target_offset": copy.target_offset,
         "blocked_offsets": copy.blocked_offset_count,
+    }
+
+
+def _result_json(result: CopyResult, groups: CopiedGroups | None) -> dict[str, Any]:
+    return {
+        "partitions": [_copied_json(one) for one in result.partitions],
+        "groups": [] if groups is None else list(groups.groups),
+        "failures": [{"topic": one.topic, "error": sentence(one.error)} for one in result.failures]
+        + [{"group": name, "error": sentence(error)} for name, error in (groups.failures if groups else ())],
     }
 
 

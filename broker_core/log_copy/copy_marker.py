@@ -5,7 +5,8 @@ The offset is how far the target was filled when it was committed; the metadata 
     source      id of the topic that is copied
     start       log start offset of the source when the copy began
     next        the source's offset that follows
-    producer    id of the producer that writes to a broker; with it, what a killed copy sent is recognised
+    producer    id of the producer that writes to a broker; with it, what a killed copy sent is recognised. -1 where
+                records are written at the source's offsets
 
 A marker is committed before the first record, so a topic with records and without a marker is not a copy of ours, or
 its marker has expired (brokers forget groups after offsets.retention.minutes).
@@ -34,6 +35,11 @@ class CopyMarker:
     source_offset: int
     target_offset: int
     producer_id: int = NO_PRODUCER_ID
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the target was last written at the source's offsets, and not by a producer."""
+        return self.producer_id == NO_PRODUCER_ID
 
     def moved_to(self, source_offset: int, target_offset: int) -> CopyMarker:
         return replace(self, source_offset=source_offset, target_offset=target_offset)

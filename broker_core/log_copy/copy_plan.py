@@ -7,13 +7,14 @@ topic that exists in the target must be empty, or the same copy's:
     differs                                                                  refused
     one of them does not exist any more (retention, compaction)              the marker decides: see `copy_marker`
 
-Where a broker renumbered the records, the marker has a pair of offsets that belong together, and the records behind it
-are counted.
+Where a broker assigned the offsets, the marker has a pair of offsets that belong together, and the records behind it
+are counted. A copy that was written at the source's offsets may be continued at a broker that serves its directory:
+until the broker has assigned an offset, the target's log end counts there too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,7 +26,6 @@ from broker_core.log_copy.last_record import find_last_record, find_record
 from broker_core.model.exceptions import CopyRefusedError
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.model.topic_config import TopicConfig
-from broker_core.placed_writes import PlacedWrites
 from broker_core.record.batch_reader import Record, records_of
 
 FETCH_BYTES: Final = 16 * 1024 * 1024
@@ -74,13 +74,27 @@ class TopicCopy:
 
 
 class CopyPlanner:
-    """`renumbers`: records may get other offsets at a broker. Reads both logs and writes nothing."""
+    """`keeps_gaps`: the target takes records at given offsets. `renumbers`: where it does not, records may get other
+    offsets. Reads both logs and writes nothing."""
 
-    def __init__(self, source: Cluster, target: Cluster, *, renumbers: bool = False) -> None:
+    def __init__(self, source: Cluster, target: Cluster, *, keeps_gaps: bool, renumbers: bool = False) -> None:
         self._source = source
         self._target = target
         self._renumbers = renumbers
-        self._keeps_gaps = isinstance(target, PlacedWrites)
+        self._keeps_gaps = keeps_gaps
+
+    def require_other_log(self, topics: Sequence[TopicDescription]) -> None:
+        """Raises CopyRefusedError if the target is the source: a topic has its id in one log only."""
+        there = self._target.describe_topics([topic.name for topic in topics])
+        for topic in topics:
+            found = there.get(topic.name)
+            if found is not None and found.topic_id == topic.topic_id and topic.topic_id.int:
+                raise CopyRefusedError(
+                    f"The source and the target are the same log: topic '{topic.name}' has the id {topic.topic_id} in"
+                    " both. Nothing was changed. (If the target is a copy of the source's files, copy to another"
+                    " place.)",
+                    topic=topic.name,
+                )
 
     def plan_topic(self, topic: TopicDescription) -> TopicCopy:
         """Raises CopyRefusedError if the target has other records under the name."""
@@ -115,7 +129,7 @@ class CopyPlanner:
             ends = self._target.bounds(partition)
         if ends is None or ends.log_end_offset == 0:
             return self._planned(bounds, bounds.log_start_offset, 0, partition, None)
-        if marker is not None and not self._keeps_gaps:
+        if marker is not None and not self._keeps_gaps and not marker.is_placed:
             from_offset = self._counted(partition, marker, ends, bounds)
         else:
             self._require_same(topic, partition, marker, bounds, ends)

@@ -7,6 +7,9 @@
     markers     how far the topic came
     groups      committed offsets, if asked
 
+A topic that cannot be copied stops none of the others: its error is in the plan or in the result. An error that is not
+about one topic, such as a full disk or a broker that does not answer, ends the copy.
+
 A partition is copied up to the source's last stable offset as of the plan, so a copy of a log that is written to ends.
 """
 
@@ -20,19 +23,42 @@ from broker_core.cluster import Cluster, TopicDescription
 from broker_core.log_copy.committed_batches import CommittedBatches
 from broker_core.log_copy.copy_marker import CopyMarker, commit_markers, source_id_of
 from broker_core.log_copy.copy_plan import FETCH_BYTES, CopyPlanner, PartitionCopy, TopicCopy
-from broker_core.log_copy.copy_sinks import CopySink, DenseSink, PlacedSink
-from broker_core.model.exceptions import InvalidConfigError
-from broker_core.model.identifiers import NO_PRODUCER_ID, IsolationLevel, TimestampType, TopicPartition
-from broker_core.model.topic_config import TopicConfig
-from broker_core.placed_writes import PlacedWrites
+from broker_core.log_copy.copy_sinks import CopySink
+from broker_core.log_copy.copy_target import copy_target
+from broker_core.model.exceptions import (
+    AuthorizationError,
+    BrokerError,
+    CorruptDataError,
+    InvalidConfigError,
+    InvalidRequestError,
+    ProducerError,
+    StreamlogError,
+)
+from broker_core.model.identifiers import NO_PRODUCER_ID, IsolationLevel, TopicPartition
 
 CopyProgress = Callable[[TopicPartition, int, int], None]
 """Called with the partition in progress, the count of completed offsets, and the total."""
 
-_TIMESTAMP_TYPE: Final = "message.timestamp.type"
-_CREATE_TIME: Final = "CreateTime"
 _OWN_SETTINGS: Final = frozenset({"flush.policy"})
 """Settings that Kafka does not have."""
+_ABOUT_ONE_TOPIC: Final = (InvalidRequestError, CorruptDataError, ProducerError, AuthorizationError, BrokerError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFailure:
+    """`is_begun`: some of its records may have been copied. A new run goes on there."""
+
+    topic: str
+    error: StreamlogError
+    is_begun: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPlan:
+    """`failures`: the topics that cannot be copied."""
+
+    topics: tuple[TopicCopy, ...]
+    failures: tuple[TopicFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,43 +71,58 @@ class CopiedPartition:
     target_end_offset: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyResult:
+    """`failures`: of the plan and of the run. Partitions of these topics are not in `partitions`."""
+
+    partitions: tuple[CopiedPartition, ...]
+    failures: tuple[TopicFailure, ...] = ()
+
+
 class LogCopy:
     """`renumbers`: see `CopyPlanner`."""
 
     def __init__(self, source: Cluster, target: Cluster, *, renumbers: bool = False) -> None:
         self._source = source
         self._target = target
-        self._planner = CopyPlanner(source, target, renumbers=renumbers)
+        self._kind = copy_target(target)
+        self._planner = CopyPlanner(source, target, keeps_gaps=self._kind.keeps_gaps, renumbers=renumbers)
 
-    def plan(self, topics: Sequence[TopicDescription]) -> tuple[TopicCopy, ...]:
-        """Writes nothing. Raises CopyRefusedError, and the errors of both logs."""
-        return tuple(self._planner.plan_topic(topic) for topic in topics)
+    def plan(self, topics: Sequence[TopicDescription]) -> CopyPlan:
+        """Writes nothing. Raises CopyRefusedError if both are the same log, and errors that are not about one topic."""
+        self._planner.require_other_log(topics)
+        planned: list[TopicCopy] = []
+        failures: list[TopicFailure] = []
+        for topic in topics:
+            try:
+                planned.append(self._planner.plan_topic(topic))
+            except _ABOUT_ONE_TOPIC as error:
+                failures.append(TopicFailure(topic=topic.name, error=error, is_begun=False))
+        return CopyPlan(topics=tuple(planned), failures=tuple(failures))
 
-    def run(self, plan: Sequence[TopicCopy], progress: CopyProgress) -> tuple[CopiedPartition, ...]:
-        """Raises CopyRefusedError for a gap that the target cannot keep, UnexpectedLogEndError if somebody else writes
-        to the target, and the errors of both logs. What was copied until then stays, and a new run goes on."""
-        total_count = sum(copy.offset_count for topic in plan for copy in topic.partitions)
+    def run(self, plan: CopyPlan, progress: CopyProgress) -> CopyResult:
+        """Raises errors that are not about one topic. What was copied until then stays, and a new run goes on.
+
+        Failures of topics: CopyRefusedError for a gap that the target cannot keep, UnexpectedLogEndError if somebody
+        else writes to the target, and whatever both logs raise for one topic."""
+        total_count = sum(copy.offset_count for topic in plan.topics for copy in topic.partitions)
         report = _Progress(progress, total_count)
         copied: list[CopiedPartition] = []
-        for topic in plan:
-            copied += self._copy_topic(topic, report)
-        return tuple(copied)
+        failures = list(plan.failures)
+        for topic in plan.topics:
+            try:
+                copied += self._copy_topic(topic, report)
+            except _ABOUT_ONE_TOPIC as error:
+                failures.append(TopicFailure(topic=topic.source.name, error=error, is_begun=True))
+        return CopyResult(partitions=tuple(copied), failures=tuple(failures))
 
     def _copy_topic(self, topic: TopicCopy, report: _Progress) -> list[CopiedPartition]:
         self._prepare(topic)
         markers = self._begin_markers(topic)
-        sink: CopySink = PlacedSink(self._target) if isinstance(self._target, PlacedWrites) else DenseSink(self._target)
+        sink = self._kind.new_sink()
         copied = [self._copy_partition(copy, markers[copy.partition], sink, report) for copy in topic.partitions]
-        sink.flush()
-        if isinstance(self._target, PlacedWrites):
-            changed = {
-                one.copy.partition: markers[one.copy.partition].moved_to(one.target_end_offset, one.target_end_offset)
-                for one in copied
-                if one.target_end_offset != markers[one.copy.partition].target_offset
-            }
-            if changed:
-                commit_markers(self._target, changed)
-        self._finish(topic)
+        sink.finish()
+        self._set_source_settings(topic)
         return copied
 
     def _copy_partition(
@@ -90,34 +131,31 @@ class LogCopy:
         sink.begin(copy, marker)
         committed = CommittedBatches()
         offset = copy.from_offset
-        record_count = size_bytes = 0
+        size_bytes = 0
         report.show(copy.partition)
         while offset < copy.until_offset:
-            fetched = self._source.fetch(
-                copy.partition, offset, max_bytes=FETCH_BYTES, isolation=IsolationLevel.READ_COMMITTED
-            )
-            picked = committed.pick(fetched, offset, copy.until_offset)
+            try:
+                fetched = self._source.fetch(
+                    copy.partition, offset, max_bytes=FETCH_BYTES, isolation=IsolationLevel.READ_COMMITTED
+                )
+                picked = committed.pick(fetched, offset, copy.until_offset)
+            except CorruptDataError as error:
+                raise _located(error, copy.partition, offset) from error
             assert picked.until_offset > offset, f"{copy.partition}: nothing at {offset} below {copy.until_offset}"
             sink.add(picked)
-            record_count += picked.record_count
             size_bytes += len(picked.batches)
             report.advance(copy.partition, picked.until_offset - offset)
             offset = picked.until_offset
-        end_offset = sink.end(max(offset, copy.until_offset))
-        if not isinstance(self._target, PlacedWrites):
-            # Without the records below the log start that are in one batch with the first record.
-            record_count = end_offset - copy.target_offset
+        end = sink.end(max(offset, copy.until_offset))
         return CopiedPartition(
-            copy=copy, record_count=record_count, size_bytes=size_bytes, target_end_offset=end_offset
+            copy=copy, record_count=end.record_count, size_bytes=size_bytes, target_end_offset=end.target_offset
         )
 
     def _prepare(self, topic: TopicCopy) -> None:
-        """The topic in the target. At brokers it has create time while it is filled: with log-append time they would
-        set the time of the copy."""
+        """The topic in the target, with the settings that it has while it is filled."""
         name, count = topic.source.name, topic.source.partition_count
-        configs = dict(topic.source.configs)
-        if self._sets_times(topic):
-            configs[_TIMESTAMP_TYPE] = _CREATE_TIME
+        while_filled = self._kind.settings_while_filled(topic.source.configs)
+        configs = {**topic.source.configs, **while_filled}
         if topic.target is None:
             try:
                 self._target.create_topic(name, partition_count=count, configs=configs)
@@ -129,26 +167,28 @@ class LogCopy:
             return
         if topic.target.partition_count < count:
             self._target.create_partitions(name, count)
-        if self._sets_times(topic):
-            self._target.alter_topic_configs(name, {_TIMESTAMP_TYPE: _CREATE_TIME})
+        if while_filled:
+            self._target.alter_topic_configs(name, while_filled)
 
-    def _finish(self, topic: TopicCopy) -> None:
-        if self._sets_times(topic):
-            self._target.alter_topic_configs(
-                topic.source.name, {_TIMESTAMP_TYPE: topic.source.configs[_TIMESTAMP_TYPE]}
-            )
-
-    def _sets_times(self, topic: TopicCopy) -> bool:
-        config = TopicConfig.from_stored(topic.source.configs)
-        is_log_append = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
-        return is_log_append and not isinstance(self._target, PlacedWrites)
+    def _set_source_settings(self, topic: TopicCopy) -> None:
+        changed = self._kind.settings_while_filled(topic.source.configs)
+        if changed:
+            sources = {setting: topic.source.configs[setting] for setting in changed}
+            self._target.alter_topic_configs(topic.source.name, sources)
 
     def _begin_markers(self, topic: TopicCopy) -> dict[TopicPartition, CopyMarker]:
-        """Existing ones, and new ones, which are committed before the first record."""
-        missing = [copy for copy in topic.partitions if copy.marker is None]
-        producer_id = NO_PRODUCER_ID
-        if missing and not isinstance(self._target, PlacedWrites):
-            producer_id = self._target.init_producer().producer_id
+        """Existing ones, and new ones, which are committed before the first record.
+
+        A marker of the other kind of target is replaced: a broker needs a producer whose sequences it knows, and what
+        is written at given offsets belongs to none. That is how a directory is copied to by itself and by its broker.
+        """
+        found = {
+            copy.partition: copy.marker
+            for copy in topic.partitions
+            if copy.marker is not None and copy.marker.is_placed == self._kind.keeps_gaps
+        }
+        missing = [copy for copy in topic.partitions if copy.partition not in found]
+        producer_id = self._kind.new_producer_id() if missing else NO_PRODUCER_ID
         begun = {
             copy.partition: CopyMarker(
                 source_id=source_id_of(topic.source),
@@ -161,8 +201,14 @@ class LogCopy:
         }
         if begun:
             commit_markers(self._target, begun)
-        found = {copy.partition: copy.marker for copy in topic.partitions if copy.marker is not None}
         return begun | found
+
+
+def _located(error: CorruptDataError, partition: TopicPartition, offset: int) -> StreamlogError:
+    """With the partition, which what checks a buffer does not know."""
+    if str(partition) in error.message:
+        return error
+    return type(error)(f"{partition}, offset {offset} or later: {error.message}", **error.fields)
 
 
 class _Progress:

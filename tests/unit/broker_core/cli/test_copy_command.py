@@ -1,5 +1,7 @@
 """`streamlog log copy`, and how it is told where the logs are."""
 
+import json
+
 import pytest
 from golden_data import consumer_saw, unpack
 from support.builders.builders import a_batch
@@ -120,10 +122,44 @@ def test_gaps_to_a_broker_are_refused_in_one_sentence(copy, source_path, streaml
         cluster.delete_records(TopicPartition("orders", 0), 1)
     done = copy(to=streamlog_broker.bootstrap_servers)
     assert done.status == 1
-    assert done.err.startswith("streamlog: orders-0 has gaps between offsets 0 and 1: ")
-    assert "--renumber" in done.err
+    copied, refused = done.err.splitlines()
+    assert copied.endswith(" of 1 topic")
+    assert refused.startswith("streamlog: topic 'orders' was not copied: orders-0 has gaps between offsets 0 and 1: ")
+    assert "--renumber" in refused
     done = copy("--renumber", to=streamlog_broker.bootstrap_servers)
-    assert done.err.startswith("copied 4 records") and done.err.endswith("; 2 partitions with new offsets\n")
+    assert done.err.startswith("copied 2 records") and done.err.endswith("; 2 partitions with new offsets\n")
+
+
+def test_topics_that_cannot_be_copied_are_named_behind_the_others_and_the_exit_code_is_1(copy, tmp_path):
+    with EmbeddedCluster(tmp_path / "target", create=True) as cluster:
+        cluster.create_topic("orders", partition_count=2)
+    why = "Topic 'orders' has 2 partitions in the target and 1 in the source: it is not a copy of it."
+    done = copy("--json", "--groups")
+    assert done.status == 1
+    assert done.err.startswith(f"streamlog: topic 'orders' was not copied: {why}")
+    assert topics_in(tmp_path / "target") == {"orders": 0, "other": 2}
+    found = json.loads(done.out)
+    assert [one["topic"] for one in found["partitions"]] == ["other"]
+    assert [one["topic"] for one in found["failures"]] == ["orders"]
+    dry = copy("--dry-run")
+    assert (dry.status, dry.lines[-1].split()[0]) == (1, b"other-0")
+    assert dry.err.startswith(f"streamlog: topic 'orders' was not copied: {why}")
+
+
+@pytest.mark.parametrize("spell", [str, "{}/".format, "file://{}".format, "{}/../source".format])
+def test_a_log_is_not_copied_onto_itself_however_it_is_spelled(copy, source_path, spell):
+    done = copy(to=spell(source_path))
+    assert done.status in (1, 2) and " are the same log" in done.err
+    with EmbeddedCluster(source_path) as cluster:
+        assert cluster.list_groups() == ("g",)
+
+
+def test_an_object_log_is_not_copied_onto_itself_by_another_url(streamlog, source_path, tmp_path):
+    url = f"objects://{tmp_path}/objects"
+    assert streamlog("log", "copy", source_path, url, with_path=False).status == 0
+    (tmp_path / "link").symlink_to(tmp_path / "objects")
+    done = streamlog("log", "copy", url, f"objects://{tmp_path}/link", with_path=False)
+    assert done.status == 1 and " are the same log" in done.err
 
 
 @pytest.mark.parametrize(

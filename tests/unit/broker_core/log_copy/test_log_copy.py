@@ -3,6 +3,7 @@
 import pytest
 from support.builders.builders import SOME_TIME_MS, a_batch, a_record
 from support.builders.committed_rows import committed_rows
+from support.builders.copied_topics import copy_topic
 from support.builders.copy_places import (
     KEEPS,
     KINDS,
@@ -14,22 +15,21 @@ from support.builders.copy_places import (
     some_batches,
 )
 from support.clients.transacting import begin, write
+from support.objects.object_builders import MemoryLog
 
 from broker_core.cluster import GroupOffset
-from broker_core.embedded.embedded_cluster import EmbeddedCluster
+from broker_core.log_copy import copy_sinks, log_copy
 from broker_core.log_copy.copy_marker import COPY_GROUP
-from broker_core.log_copy.group_copy import copy_groups
+from broker_core.log_copy.group_copy import CopiedGroups, copy_groups
 from broker_core.log_copy.log_copy import LogCopy
-from broker_core.model.exceptions import CopyRefusedError, CorruptBatchError, UnexpectedLogEndError
+from broker_core.model.exceptions import (
+    CopyRefusedError,
+    UnexpectedLogEndError,
+)
 from broker_core.model.identifiers import CompressionType, TimestampType, TopicPartition
 from broker_core.record.batch_reader import iter_headers
 
 PLACED = ("directory", "objects")
-
-
-def copy_topic(source, target, topic, **how):
-    job = LogCopy(source, target, **how)
-    return job.run(job.plan([source.describe_topics([topic])[topic]]), lambda partition, done, total: None)
 
 
 def without_offsets(rows):
@@ -210,9 +210,10 @@ def test_a_writer_beside_the_copy_stops_it(places, to_kind):
             if not met:
                 met.append(target.append(partition, a_batch(1)))
 
-        with pytest.raises(UnexpectedLogEndError, match="ends at offset 1, not at 0: somebody else writes"):
-            job.run(plan, meddle)
-        assert met
+        (failure,) = job.run(plan, meddle).failures
+        assert met and failure.is_begun
+        assert isinstance(failure.error, UnexpectedLogEndError)
+        assert "ends at offset 1, not at 0: somebody else writes" in failure.error.message
 
 
 def test_fewer_partitions_in_the_source_are_refused(places):
@@ -269,7 +270,7 @@ def test_committed_offsets_of_groups_come_with_the_topics(places, to_kind):
         source.commit_offsets("far", {partition: GroupOffset(offset=10**6)})
         source.commit_offsets("elsewhere", {TopicPartition(left_out, 0): GroupOffset(offset=1)})
         copied = copy_topic(source, target, topic)
-        assert copy_groups(source, target, copied) == ("far", "g")
+        assert copy_groups(source, target, copied) == CopiedGroups(groups=("far", "g"), failures=())
         found = target.fetch_offsets("g")[partition]
         assert (found.offset, found.metadata, found.leader_epoch) == (3, "m", -1)
         assert target.fetch_offsets("far")[partition].offset == bounds_of(source, topic)[0][1]
@@ -288,21 +289,6 @@ def test_producers_are_left_behind(places):
         target.append(TopicPartition(topic, 0), a_batch(1, producer=(producer_id, 0, 0)))
 
 
-def test_a_damaged_batch_is_not_copied(places, tmp_path):
-    topic = a_name()
-    with EmbeddedCluster(tmp_path / "damaged", create=True) as source, places.place("objects")() as target:
-        source.create_topic(topic, configs=KEEPS)
-        producer_id = source.init_producer().producer_id
-        source.append(TopicPartition(topic, 0), a_batch(3, producer=(producer_id, 0, 0)))
-        path = tmp_path / "damaged" / f"{topic}-0" / f"{0:020}.log"
-        data = bytearray(path.read_bytes())
-        data[-3] ^= 1
-        path.write_bytes(data)
-        with pytest.raises(CorruptBatchError, match="checksum of the content"):
-            copy_topic(source, target, topic)
-        assert bounds_of(target, topic) == [(0, 0)]
-
-
 def test_progress_counts_offsets_up_to_the_total(places):
     topic = a_name()
     with opened(places.place("directory"), places.place("objects")) as (source, target):
@@ -314,6 +300,28 @@ def test_progress_counts_offsets_up_to_the_total(places):
         total = sum(end - start for start, end in bounds_of(source, topic))
         assert told[0] == (0, total) and told[-1] == (total, total)
         assert told == sorted(told)
+
+
+@pytest.mark.parametrize("batch_bytes", [300, 1000, 4000])
+def test_the_objects_of_a_copy_are_no_larger_than_what_is_gathered_or_one_batch(places, monkeypatch, batch_bytes):
+    """Fetches were added to what was below the bound, and ended up to a fetch above it."""
+    gathered_bytes, fetch_bytes = 3000, 1500
+    monkeypatch.setattr(copy_sinks, "GATHERED_BYTES", gathered_bytes)
+    monkeypatch.setattr(log_copy, "FETCH_BYTES", fetch_bytes)
+    topic, log = a_name(), MemoryLog()
+    with opened(places.place("directory"), log.open) as (source, target):
+        source.create_topic(topic, partition_count=2, configs=KEEPS)
+        for number in range(20):
+            source.append(TopicPartition(topic, number % 2), a_batch([a_record(0, key=b"", value=bytes(batch_bytes))]))
+        copy_topic(source, target, topic)
+        sizes = [len(data) for path, data in log.store.objects.items() if path.startswith("data/")]
+        assert max(sizes) <= max(gathered_bytes, batch_bytes + 100)
+        assert max(sizes) > min(gathered_bytes, batch_bytes) / 2
+        assert committed_rows(target, topic) == committed_rows(source, topic)
+
+
+def test_a_fetch_fits_what_is_gathered():
+    assert log_copy.FETCH_BYTES <= copy_sinks.GATHERED_BYTES
 
 
 def test_all_codecs_are_among_the_batches():

@@ -2,22 +2,29 @@
 
 import itertools
 import shutil
+from contextlib import contextmanager
 
 import pytest
 from fuzz.dying_file_system import DyingFileSystem
 from support.builders.builders import a_batch
 from support.builders.committed_rows import committed_rows
+from support.builders.copied_topics import copy_topic
 from support.builders.copy_places import KEEPS, a_name, bounds_of, opened, some_batches
 from support.clients.transacting import begin, write
 from support.files.faulty_file_system import Killed
 from support.objects.in_memory_objects import InMemoryObjects
 from support.objects.object_builders import MemoryLog
 
+from broker_core.broker.settings.broker_config import parse_broker_config
+from broker_core.client.cluster_client import open_remote
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.log_copy import copy_sinks, log_copy
 from broker_core.log_copy.log_copy import LogCopy
+from broker_core.model.client_settings import parse_client_settings
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_reader import iter_headers
+from broker_core.server.broker_thread import BrokerThread
+from broker_core.server.development import development_settings
 from broker_core.storage import placed_append
 
 CHANGES = ("create_topic", "create_partitions", "alter_topic_configs", "commit_offsets", "init_producer")
@@ -66,11 +73,6 @@ class DyingObjects(InMemoryObjects):
         if is_last:
             raise Killed(f"behind {path}")
         return etag
-
-
-def copy_topic(source, target, topic, **how):
-    job = LogCopy(source, target, **how)
-    return job.run(job.plan([source.describe_topics([topic])[topic]]), lambda partition, done, total: None)
 
 
 @pytest.fixture(autouse=True)
@@ -212,6 +214,100 @@ def test_a_copy_goes_on_after_it_died_at_any_request_that_writes_an_object(sourc
     assert dies_at > 4
 
 
+def die_before_second_append(target, partition, sent):
+    """A target whose client dies after the first append, with the next request on its way."""
+
+    class Unsent(DyingTarget):
+        def _dying(self, name):
+            def call(*arguments, **fields):
+                if name == "append" and any(change == "append" for change in self.changes):
+                    sent.append(bytearray(arguments[1]))
+                    raise Killed("the request is still on its way")
+                self.changes.append(name)
+                return getattr(target, name)(*arguments, **fields)
+
+            return call
+
+    return Unsent(target, None, is_applied=False)
+
+
+@contextmanager
+def served(folder):
+    """A client of a broker that serves the directory."""
+    with (
+        BrokerThread(parse_broker_config(development_settings(str(folder), port=0))) as thread,
+        open_remote(parse_client_settings({"bootstrap.servers": thread.bootstrap_servers})) as client,
+    ):
+        yield client
+
+
+def test_a_copy_changes_between_a_directory_and_the_broker_that_serves_it(source, tmp_path):
+    """Each time a request of a killed run arrives late; the broker recognises it."""
+    topic = a_name()
+    partition = TopicPartition(topic, 0)
+    source.create_topic(topic, configs=KEEPS)
+    folder = tmp_path / "target"
+    with EmbeddedCluster(folder, create=True):
+        pass
+
+    def append(count):
+        for number in range(count):
+            source.append(partition, a_batch(number + 1))
+
+    def by_directory():
+        with EmbeddedCluster(folder, create=True) as target:
+            copy_topic(source, target, topic)
+
+    def by_broker():
+        with served(folder) as target:
+            sent = []
+            with pytest.raises(Killed):
+                copy_topic(source, die_before_second_append(target, partition, sent), topic)
+            job = LogCopy(source, target)
+            plan = job.plan([source.describe_topics([topic])[topic]])
+            target.append(partition, sent.pop())
+            assert not job.run(plan, lambda partition, done, total: None).failures
+            assert committed_rows(target, topic) == committed_rows(source, topic)
+            fetched = target.fetch(partition, 0, max_bytes=10**6)
+            return {header.producer_id for _, header in iter_headers(fetched.buffer)}
+
+    append(4)
+    by_directory()
+    append(4)
+    first = by_broker()
+    assert len(first) == 2 and -1 in first
+    append(4)
+    by_directory()
+    append(4)
+    assert len(by_broker() - first) == 1
+
+
+def test_a_copy_that_died_in_a_directory_with_gaps_goes_on_at_its_broker(source, tmp_path):
+    """The marker is behind the records, and the offsets between them are not records."""
+    topic = a_name()
+    partition = TopicPartition(topic, 0)
+    folder = tmp_path / "target"
+    fill_small(source, topic)
+    copied = []
+    with EmbeddedCluster(folder, create=True) as target:
+        commit_offsets = target.commit_offsets
+
+        def die_behind_records(group, offsets):
+            if copied:
+                raise Killed("before the marker")
+            commit_offsets(group, offsets)
+            copied.append(group)
+
+        target.commit_offsets = die_behind_records
+        with pytest.raises(Killed):
+            copy_topic(source, target, topic)
+        assert bounds_of(target, topic) == bounds_of(source, topic)
+    source.append(partition, a_batch(2))
+    with served(folder) as target:
+        copy_topic(source, target, topic)
+        assert committed_rows(target, topic) == committed_rows(source, topic)
+
+
 def test_what_a_killed_copy_has_sent_to_a_broker_is_recognised_when_it_arrives_late(places, source):
     """The killed run's request arrives after the next run has looked at the target, and before its first append."""
     topic = a_name()
@@ -221,19 +317,8 @@ def test_what_a_killed_copy_has_sent_to_a_broker_is_recognised_when_it_arrives_l
         source.append(partition, a_batch(number + 1))
     with opened(places.place("broker")) as (target,):
         sent = []
-
-        class Unsent(DyingTarget):
-            def _dying(self, name):
-                def call(*arguments, **fields):
-                    if name == "append" and target.bounds(partition).high_watermark >= 1:
-                        sent.append(bytearray(arguments[1]))
-                        raise Killed("the request is still on its way")
-                    return getattr(target, name)(*arguments, **fields)
-
-                return call
-
         with pytest.raises(Killed):
-            copy_topic(source, Unsent(target, None, is_applied=False), topic)
+            copy_topic(source, die_before_second_append(target, partition, sent), topic)
         assert sent
         job = LogCopy(source, target)
         plan = job.plan([source.describe_topics([topic])[topic]])
