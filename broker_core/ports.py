@@ -193,6 +193,12 @@ class ObjectStore(Protocol):
         """For messages. Holds no secret."""
         ...
 
+    @property
+    def lists_from_start(self) -> bool:
+        """Whether `list_after` also reads the names before `after`, as in a folder: then it costs more the more of them
+        there are."""
+        ...
+
     def get(self, path: str) -> StoredObject:
         """Raises ObjectNotFoundError."""
         ...

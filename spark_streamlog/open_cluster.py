@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, cast
 
 from broker_core.cluster import Cluster
@@ -55,6 +56,16 @@ def open_existing(target: LogTarget) -> Cluster:
 def open_for_writing(target: LogTarget) -> Cluster:
     """Creates the log directory if there is none. On the driver only: the driver may not see what a task creates."""
     return _open(target, create=True)
+
+
+def one_look(cluster: Cluster) -> AbstractContextManager[None]:
+    """Within it all calls see the log as of the first one, where that saves requests: on object storage."""
+    return cluster.one_look() if isinstance(cluster, PlannedReads) else nullcontext()
+
+
+def known_state(cluster: Cluster) -> AbstractContextManager[None]:
+    """Within it all calls see the log as of the last look; see `one_look`."""
+    return cluster.known_state() if isinstance(cluster, PlannedReads) else nullcontext()
 
 
 def _open(target: LogTarget, *, create: bool) -> Cluster:

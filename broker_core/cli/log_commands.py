@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,7 @@ from broker_core.cli.log_directory import LogPath, open_log
 from broker_core.cli.maintenance_text import maintenance_json, show_maintenance
 from broker_core.cli.object_log_inspection import (
     dump_ranges,
+    foreign_line,
     maintain_objects,
     object_maintenance_json,
     ranges_of,
@@ -46,6 +47,9 @@ from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.unfinished_swaps import SwapsFinished
 from broker_core.storage.verification import Finding
 from broker_core.topic_producer import describe_existing
+
+if TYPE_CHECKING:
+    from broker_core.object_cluster.foreign_objects import ForeignObject
 
 app = typer.Typer(
     help="Inspect, verify and maintain the files of a log directory, or the objects of a log on object storage; copy "
@@ -157,17 +161,20 @@ def verify(
     """Read everything and check it against its checksums and indexes.
 
     Nothing is changed. Exit code 3 means that damage was found. A wrong or missing index is not damage: it is rebuilt
-    when it is needed.
+    when it is needed. Nor is an object that is not the log's.
     """
     verified = _verified_objects if isinstance(path, ObjectUrl) else _verified_files
-    findings, count = verified(path, command_config, topic, partition)
+    findings, foreign, count = verified(path, command_config, topic, partition)
     damage_count = sum(finding.is_damage for _, finding in findings)
     if as_json:
-        show_json({"partitions": count, "damage": damage_count, "findings": [_finding_json(*f) for f in findings]})
+        shown = {"partitions": count, "damage": damage_count, "findings": [_finding_json(*f) for f in findings]}
+        show_json(shown | {"foreign_objects": [found._asdict() for found in foreign]})
     else:
         for _, finding in findings:
             print(_finding_line(path, finding))
-        other_count = len(findings) - damage_count
+        for found in foreign:
+            print(foreign_line(found))
+        other_count = len(findings) + len(foreign) - damage_count
         note(
             f"{counted(count, 'partition')} verified, {counted(damage_count, 'damaged place')}, "
             f"{counted(other_count, 'other finding')}"
@@ -231,8 +238,8 @@ def _stores(path: Path, topic: str | None, only: int | None) -> Iterator[tuple[T
 
 def _verified_files(
     path: Path, command_config: Path | None, topic: str | None, only: int | None
-) -> tuple[list[tuple[TopicPartition, Finding]], int]:
-    """(findings, count of partitions)."""
+) -> tuple[list[tuple[TopicPartition, Finding]], list[ForeignObject], int]:
+    """(findings, objects that are not the log's, count of partitions)."""
     _refuse_config(command_config)
     findings: list[tuple[TopicPartition, Finding]] = []
     count = 0
@@ -240,17 +247,19 @@ def _verified_files(
         with byte_progress(f"verifying {where}") as progress:
             findings.extend((where, found) for found in store.verify(progress.show))
         count += 1
-    return findings, count
+    return findings, [], count
 
 
 def _verified_objects(
     url: ObjectUrl, command_config: Path | None, topic: str | None, only: int | None
-) -> tuple[list[tuple[TopicPartition, Finding]], int]:
-    """The same for objects, relative to the log."""
+) -> tuple[list[tuple[TopicPartition, Finding]], list[ForeignObject], int]:
+    """The same for objects, relative to the log. Foreign ones are looked for if all topics are verified."""
     with open_object_log(url, command_config) as cluster:
         cluster.require_all_commits()
         partitions = _all_partitions(cluster, topic, only)
-        return [(where, found) for where in partitions for found in verify_ranges(cluster, where)], len(partitions)
+        findings = [(where, found) for where in partitions for found in verify_ranges(cluster, where)]
+        foreign = list(cluster.find_foreign_objects()) if topic is None else []
+        return findings, foreign, len(partitions)
 
 
 def _refuse_config(command_config: Path | None) -> None:

@@ -17,6 +17,7 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.storage.verification import Finding
 
 if TYPE_CHECKING:
+    from broker_core.object_cluster.foreign_objects import ForeignObject
     from broker_core.object_cluster.log_maintenance import LogMaintenanceReport
     from broker_core.object_cluster.object_cluster import ObjectCluster
 
@@ -55,6 +56,10 @@ def verify_ranges(cluster: ObjectCluster, partition: TopicPartition) -> list[Fin
             done_bytes += found.size_bytes
             progress.show(done_bytes, total_bytes)
     return findings
+
+
+def foreign_line(found: ForeignObject) -> str:
+    return f"{found.path}: {found.problem} (not damage: it is not the log's, and ignored)"
 
 
 def maintain_objects(url: ObjectUrl, command_config: Path | None, topics: list[str] | None) -> LogMaintenanceReport:

@@ -3,6 +3,7 @@ meanwhile."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ from uuid import UUID
 from broker_core.cluster import GroupOffset, TopicDescription
 from broker_core.group.offsets.group_offsets import GroupOffsets
 from broker_core.model.exceptions import (
+    CorruptObjectError,
     ObjectNotFoundError,
     ObjectOutcomeUnknownError,
     ObjectPreconditionError,
@@ -38,6 +40,8 @@ GROUPS_TOPIC: Final = TopicDescription(
 
 Offsets = Mapping[Place, GroupOffset]
 
+logger: Final = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OwnVersion:
@@ -58,10 +62,11 @@ class GroupStore:
         """By group: the version that this process wrote last."""
 
     def list_groups(self) -> tuple[str, ...]:
+        """Without objects that are not groups: one of them must not hide the others."""
         paths = [entry.path for entry in self._means.store.list_after(GROUP_PREFIX) if is_group(entry.path)]
-        found = self._means.requests.gather([partial(self._group_at, path) for path in paths])
+        found = self._means.requests.gather([partial(self._maybe_group_at, path) for path in paths])
         topics = self._topics_by_id()
-        return tuple(sorted(group.group_id for group in found if _named(group, topics)))
+        return tuple(sorted(group.group_id for group in found if group is not None and _named(group, topics)))
 
     def fetch(self, group_id: str, partitions: Collection[TopicPartition] | None) -> dict[TopicPartition, GroupOffset]:
         group, _ = self._get(group_path(group_id), group_id)
@@ -170,8 +175,12 @@ class GroupStore:
         if seen:
             self._log.commit(lambda image: _proposal(plan_giving_up(image, group_id, seen)))
 
-    def _group_at(self, path: str) -> GroupObject:
-        return self._get(path)[0]
+    def _maybe_group_at(self, path: str) -> GroupObject | None:
+        try:
+            return self._get(path)[0]
+        except CorruptObjectError as error:
+            logger.warning("ignoring an object that is not a group: %s", error)
+            return None
 
     def _get(self, path: str, group_id: str = "") -> tuple[GroupObject, str | None]:
         """The group and its etag; no offsets and no etag if the group does not exist."""

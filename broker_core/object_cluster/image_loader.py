@@ -1,4 +1,4 @@
-"""Loads the image of a log from a store: at most three requests, and those for the commits after the checkpoint.
+"""Loads the image of a log from a store. `SharedLog` reads the commits after it.
 
     GET checkpoints/latest ──► GET checkpoints/<number> ──► the commits after it
          missing or unreadable
@@ -10,6 +10,7 @@ If a checkpoint is damaged or missing, an older one or none is used: the commits
 from __future__ import annotations
 
 import logging
+from itertools import count, takewhile
 from typing import Final
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from broker_core.model.exceptions import (
 )
 from broker_core.object_cluster.log_means import LogMeans
 from broker_core.object_log.checkpoint_codec import decode_checkpoint
+from broker_core.object_log.commit_codec import decode_commit
 from broker_core.object_log.log_identity import decode_identity, decode_latest, encode_identity
 from broker_core.object_log.log_image import LogImage
 from broker_core.object_log.object_names import (
@@ -69,21 +71,45 @@ def load_image(means: LogMeans) -> LogImage | None:
     return LogImage(log_id)
 
 
-def require_all_commits(means: LogMeans, number: int) -> None:
-    """Raises CorruptObjectError if commit `number` + 1 does not exist, but a later one does: a reader that counts up
-    would take `number` for the last one. One request, or two if there are new commits."""
-    wanted = commit_path(number + 1)
-    later = next((entry.path for entry in means.store.list_after(COMMIT_PREFIX, wanted) if number_of(entry.path)), None)
-    if later is None:
+def count_listed_commits(means: LogMeans, after: int) -> int:
+    """How many commits follow commit `after` without a gap. One request for a thousand."""
+    listed = (number_of(entry.path) for entry in means.store.list_after(COMMIT_PREFIX, commit_path(after)))
+    numbers = (number for number in listed if number is not None)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(numbers, count(after + 1), strict=False)))
+
+
+def require_all_commits(means: LogMeans, image_number: int, log_id: UUID) -> None:
+    """Raises CorruptObjectError if commit `image_number` + 1 does not exist, but a later one does: a reader that counts
+    up would take `image_number` for the last one. One request, and one for each object with a later number.
+
+    An object that is not a commit of this log is none: somebody else put it there (`foreign_objects`).
+    """
+    wanted = commit_path(image_number + 1)
+    later = (entry.path for entry in means.store.list_after(COMMIT_PREFIX, commit_path(image_number)))
+    found = next((path for path in later if path == wanted or _is_commit(means, path, log_id)), wanted)
+    if found == wanted:
         return
     try:
         means.store.get(wanted)
     except ObjectNotFoundError:
         raise CorruptObjectError(
-            f"{means.store.url}/{wanted} is missing, but {later} exists: a commit was removed. What it and later"
+            f"{means.store.url}/{wanted} is missing, but {found} exists: a commit was removed. What it and later"
             " commits contained is not readable. Stop all writers, and restore the object.",
             object=wanted,
         ) from None
+
+
+def _is_commit(means: LogMeans, path: str, log_id: UUID) -> bool:
+    number = number_of(path)
+    if number is None:
+        return False
+    try:
+        decode_commit(means.store.get(path).data, log_id=log_id, number=number, url=means.store.url)
+    except (CorruptObjectError, ObjectNotFoundError):
+        return False
+    except ObjectLogFormatError:
+        return True  # of a newer version
+    return True
 
 
 def create_log(means: LogMeans) -> LogImage:

@@ -86,11 +86,11 @@ class LogMaintenance:
     def maintain(self, topics: Collection[str] | None = None, *, grace_ms: int | None = None) -> LogMaintenanceReport:
         """Does everything that is due. Raises UnknownTopicError, ObjectLogFormatError, and CorruptObjectError if a
         commit was removed."""
-        known, number = self._log.read(lambda image: (image.topics, image.number))
+        known, number, log_id = self._log.read(lambda image: (image.topics, image.number, image.log_id))
         for name in topics or ():
             if name not in known:
                 raise UnknownTopicError(f"Topic '{name}' does not exist.", topic=name)
-        require_all_commits(self._means, number)
+        require_all_commits(self._means, number, log_id)
         report = LogMaintenanceReport()
         wanted = None if topics is None else frozenset(topics)
         self._guarded(report, lambda: self._retain(report, wanted))
@@ -192,10 +192,12 @@ class LogMaintenance:
     # -- checkpoints --
 
     def _checkpoint(self, report: LogMaintenanceReport, *, least_behind: int) -> None:
-        self._checkpoint_number = max(self._checkpoint_number, self._newest_checkpoint())
+        listed = self._checkpoint_numbers()
 
         def encode(image: LogImage) -> tuple[int, bytes, bytes] | None:
-            if image.number < self._checkpoint_number + least_behind:
+            # One that was listed before the end of the log was looked up, and is above it, is somebody else's object.
+            newest = max((number for number in listed if number <= image.number), default=0)
+            if image.number < max(newest, self._checkpoint_number) + least_behind:
                 return None
             return image.number, encode_checkpoint(image), encode_latest(image.log_id, image.number)
 
@@ -206,12 +208,12 @@ class LogMaintenance:
         self._means.store.put(checkpoint_path(number), checkpoint)
         self._means.store.put(LATEST_CHECKPOINT, latest)
         self._checkpoint_number = report.checkpoint_number = number
-        old = [entry.path for entry in self._means.store.list_after(CHECKPOINT_PREFIX) if number_of(entry.path)]
-        self._means.store.delete(sorted(old)[:-KEPT_CHECKPOINT_COUNT])
+        old = [each for each in self._checkpoint_numbers() if each <= number]
+        self._means.store.delete([checkpoint_path(each) for each in sorted(old)[:-KEPT_CHECKPOINT_COUNT]])
 
-    def _newest_checkpoint(self) -> int:
+    def _checkpoint_numbers(self) -> list[int]:
         numbers = (number_of(entry.path) for entry in self._means.store.list_after(CHECKPOINT_PREFIX))
-        return max((number for number in numbers if number is not None), default=0)
+        return [number for number in numbers if number is not None]
 
     # -- garbage --
 
@@ -243,7 +245,9 @@ class LogMaintenance:
         """Data objects, ordered by time."""
         for entry in self._means.store.list_after(DATA_PREFIX):
             begun_ms = begun_ms_of(entry.path)
-            if begun_ms is not None and begun_ms >= horizon_ms:
+            if begun_ms is None:
+                continue  # somebody else's object
+            if begun_ms >= horizon_ms:
                 return
             yield entry
 

@@ -52,6 +52,11 @@ class LogMeans:
     steady_ms: Callable[[], float] = steady_ms
     requests: Requests = field(default_factory=Requests)
 
+    def wait_ms(self, duration_ms: float) -> None:
+        """Not at all for 0."""
+        if duration_ms > 0:
+            self.sleep_ms(duration_ms)
+
     def dice(self) -> float:
         """In [0, 1)."""
         return int.from_bytes(self.entropy.random_bytes(4), "big") / 2**32

@@ -37,6 +37,7 @@ from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.object_cluster.batch_fetcher import BatchFetcher
+from broker_core.object_cluster.foreign_objects import ForeignObject, find_foreign_objects
 from broker_core.object_cluster.group_store import GroupStore
 from broker_core.object_cluster.image_loader import require_all_commits
 from broker_core.object_cluster.log_maintenance import LogMaintenance, LogMaintenanceReport
@@ -272,7 +273,11 @@ class ObjectCluster(TransactionsRefused):
 
     def require_all_commits(self) -> None:
         """Raises CorruptObjectError if a commit was removed and later ones exist."""
-        require_all_commits(self._means, self._log.read(lambda image: image.number))
+        require_all_commits(self._means, *self._log.read(lambda image: (image.number, image.log_id)))
+
+    def find_foreign_objects(self) -> Iterator[ForeignObject]:
+        """Objects in the folders of the log that are not the log's; see `foreign_objects`."""
+        return find_foreign_objects(self._means, self._log)
 
     def inspect_ranges(self, partition: TopicPartition) -> Iterator[InspectedRange]:
         """Reads and checks every range of the partition; see `RangeInspection`."""

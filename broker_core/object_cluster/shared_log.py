@@ -35,7 +35,7 @@ from broker_core.model.exceptions import (
     StorageError,
     StreamlogError,
 )
-from broker_core.object_cluster.image_loader import create_log, load_image, no_log
+from broker_core.object_cluster.image_loader import count_listed_commits, create_log, load_image, no_log
 from broker_core.object_cluster.log_means import LogMeans
 from broker_core.object_log.commit import Change, Commit
 from broker_core.object_log.commit_codec import decode_commit, encode_commit
@@ -51,8 +51,8 @@ MAX_UNANSWERED_COUNT: Final = 6
 _FIRST_WAIT_MS: Final = 100.0
 _NO_LOG: Final = UUID(int=0)
 _WINDOW_AFTER_LOSS: Final = 4
-_WINDOW_OF_OLD_IMAGE: Final = 4
-"""Commits that are requested at once after an image that was just loaded."""
+_WINDOW_OF_LOADED_IMAGE: Final = 4
+"""Commits of a folder that are requested at once after an image that was just loaded."""
 _TAIL_WINDOW: Final = 16
 """Commits that are requested at once if many are new."""
 
@@ -174,16 +174,14 @@ class SharedLog:
         return image
 
     def _on_looked(self) -> None:
-        self._looks.is_done = True
-        self._looked_at_ms = self._means.steady_ms()
+        self._looks.is_done, self._looked_at_ms = True, self._means.steady_ms()
 
     def _loaded(self) -> LogImage:
         image = self._maybe_loaded()
         if image is not None:
             return image
         if self._create:
-            # Nothing was written yet: an empty log, like a directory that does not exist yet.
-            return LogImage(_NO_LOG)
+            return LogImage(_NO_LOG)  # like a directory that does not exist yet
         raise no_log(self._means)
 
     def _maybe_loaded(self) -> LogImage | None:
@@ -193,7 +191,7 @@ class SharedLog:
             image = load_image(self._means)
             if image is not None:
                 self._image = image
-                self._fold_tail(image, _WINDOW_OF_OLD_IMAGE)
+                self._fold_tail_of_loaded(image)
                 self._on_looked()
         return self._image
 
@@ -201,13 +199,26 @@ class SharedLog:
         """Folds the commits after the image, at first with `window` requests at once, then with as many as were folded:
         two requests if one commit is new."""
         before = image.number
-        while True:
-            numbers = range(image.number + 1, image.number + 1 + window)
-            for number, data in zip(numbers, self._read_commits(numbers), strict=True):
-                if data is None:
-                    return
-                self._fold(image, decode_commit(data, log_id=image.log_id, number=number, url=self._means.store.url))
+        while self._fold_next(image, window):
             window = min(image.number - before, _TAIL_WINDOW)
+
+    def _fold_tail_of_loaded(self, image: LogImage) -> None:
+        """The same for an image that was just loaded: one request more than there are commits, however many."""
+        if self._means.store.lists_from_start:
+            self._fold_tail(image, _WINDOW_OF_LOADED_IMAGE)
+        elif self._fold_next(image, 1):
+            left = count_listed_commits(self._means, image.number)
+            while left > 0 and self._fold_next(image, min(left, _TAIL_WINDOW)):
+                left -= _TAIL_WINDOW
+
+    def _fold_next(self, image: LogImage, window: int) -> bool:
+        """Requests so many commits at once. Returns whether all of them exist."""
+        numbers = range(image.number + 1, image.number + 1 + window)
+        for number, data in zip(numbers, self._read_commits(numbers), strict=True):
+            if data is None:
+                return False
+            self._fold(image, decode_commit(data, log_id=image.log_id, number=number, url=self._means.store.url))
+        return True
 
     def _read_commits(self, numbers: range) -> list[memoryview | None]:
         def read(number: int) -> memoryview | None:
@@ -251,7 +262,7 @@ class SharedLog:
 
     def _commit(self, plan: Plan, attempt: _Attempt) -> Committed | None:
         means = self._means
-        self._wait(self._turns.wait_before_next_ms(means.steady_ms(), means.dice()))
+        means.wait_ms(self._turns.wait_before_next_ms(means.steady_ms(), means.dice()))
         while True:
             with self._lock:
                 if not self._found_number and not self._has_next(plan, attempt):
@@ -352,7 +363,7 @@ class SharedLog:
         attempt.unanswered += 1
         if attempt.unanswered >= MAX_UNANSWERED_COUNT:
             raise self._unknown(commit, attempt)
-        self._wait(_FIRST_WAIT_MS * float(1 << (attempt.unanswered - 1)) * (0.5 + self._means.dice()))
+        self._means.wait_ms(_FIRST_WAIT_MS * float(1 << (attempt.unanswered - 1)) * (0.5 + self._means.dice()))
         return False
 
     def _unknown(self, commit: Commit, attempt: _Attempt) -> StreamlogError:
@@ -364,10 +375,6 @@ class SharedLog:
             url=self._means.store.url,
             object=commit_path(commit.number),
         )
-
-    def _wait(self, duration_ms: float) -> None:
-        if duration_ms > 0:
-            self._means.sleep_ms(duration_ms)
 
     # -- the end --
 

@@ -56,6 +56,10 @@ class FolderStore:
     def url(self) -> str:
         return f"objects://{self._folder}"
 
+    @property
+    def lists_from_start(self) -> bool:
+        return True
+
     def get(self, path: str) -> StoredObject:
         with self._translated(path, is_write=False):
             version = self._last_version(path)

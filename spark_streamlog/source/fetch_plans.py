@@ -14,7 +14,6 @@ All functions accept any log, and do nothing where reads are not planned.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from broker_core.cluster import Cluster
@@ -22,16 +21,6 @@ from broker_core.model.exceptions import OffsetOutOfRangeError, UnknownPartition
 from broker_core.staged_writes import FetchPlan, PlannedReads
 from spark_streamlog.planning.offset_limits import LATEST
 from spark_streamlog.source.planned_range import PlannedRange
-
-
-def one_look(cluster: Cluster) -> AbstractContextManager[None]:
-    """Within it all calls see the log as of the first one."""
-    return cluster.one_look() if isinstance(cluster, PlannedReads) else nullcontext()
-
-
-def known_state(cluster: Cluster) -> AbstractContextManager[None]:
-    """Within it all calls see the log as of the last look."""
-    return cluster.known_state() if isinstance(cluster, PlannedReads) else nullcontext()
 
 
 def with_fetch_plans(cluster: Cluster, tasks: Sequence[tuple[PlannedRange, ...]]) -> Sequence[tuple[PlannedRange, ...]]:

@@ -19,11 +19,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from broker_core.cluster import Cluster
 from spark_streamlog.errors import with_conditions
-from spark_streamlog.open_cluster import open_existing, open_for_reading
+from spark_streamlog.open_cluster import known_state, one_look, open_existing, open_for_reading
 from spark_streamlog.options.option_reader import MAX_LONG
 from spark_streamlog.options.read_options import ReadOptions
 from spark_streamlog.planning.stream_offset import StreamOffset, from_checkpoint, to_checkpoint
-from spark_streamlog.source.fetch_plans import known_state, one_look, with_fetch_plans
+from spark_streamlog.source.fetch_plans import with_fetch_plans
 from spark_streamlog.source.planned_range import PlannedRange
 from spark_streamlog.source.read_task import ReadTask, read_task
 from spark_streamlog.source.small_batch import read_small_batch

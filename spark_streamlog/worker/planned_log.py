@@ -23,7 +23,7 @@ from typing import Protocol, cast
 from broker_core.cluster import Cluster
 from broker_core.model.exceptions import DirectoryFormatError
 from spark_streamlog.errors import ConditionError, condition_error
-from spark_streamlog.open_cluster import ObjectLog, open_existing, open_for_reading, open_for_writing
+from spark_streamlog.open_cluster import ObjectLog, one_look, open_existing, open_for_reading, open_for_writing
 from spark_streamlog.options.option_reader import LogTarget
 
 
@@ -52,7 +52,7 @@ def open_to_plan(target: LogTarget) -> Iterator[tuple[Cluster, PlannedLog | None
     Raises STREAMLOG_NO_SUCH_LOG.
     """
     if target.objects is not None:
-        with cast(ObjectLog, open_existing(target)).one_look():
+        with one_look(open_existing(target)):
             yield open_for_reading(target), None
         return
     cluster = open_for_reading(target)

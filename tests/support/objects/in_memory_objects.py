@@ -16,6 +16,7 @@ from broker_core.ports import ObjectEntry, StoredObject
 class InMemoryObjects:
     def __init__(self, *, now_ms: Callable[[], int] = lambda: 0, url: str = "memory://bucket/log") -> None:
         self.url = url
+        self.lists_from_start = False
         self.objects: dict[str, bytes] = {}
         self.modified_ms: dict[str, int] = {}
         self.requests: Counter[str] = Counter()

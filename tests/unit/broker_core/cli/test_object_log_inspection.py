@@ -83,6 +83,21 @@ def test_a_missing_object_is_damage(streamlog, data_objects):
     assert (finding["is_damage"], finding["file"], finding["offset"]) == (True, f"data/{missing.name}", 0)
 
 
+def test_an_object_that_is_not_the_logs_is_reported_and_is_no_damage(streamlog, tmp_path):
+    streamlog("produce", "t", stdin=b"a\n")
+    streamlog("log", "maintain")
+    bogus = tmp_path / "log" / "checkpoints" / f"{999:020d}"
+    bogus.write_bytes(b"bogus")
+    done = streamlog("log", "verify")
+    assert done.status == 0
+    (line,) = done.out.decode().splitlines()
+    assert line.startswith(f"checkpoints/{999:020d}: the log ends at commit ")
+    assert "0 damaged places, 1 other finding" in done.err
+    found = streamlog("log", "verify", "--json").json
+    assert (found["findings"], found["foreign_objects"][0]["path"]) == ([], f"checkpoints/{999:020d}")
+    assert bogus.exists()
+
+
 def test_maintain_applies_retention_and_writes_a_checkpoint(streamlog):
     streamlog("topic", "create", "t", "--config", "retention.bytes=0", "--config", "segment.bytes=1048576")
     streamlog("produce", "t", stdin=b"a\n")

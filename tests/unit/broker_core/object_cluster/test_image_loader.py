@@ -3,6 +3,7 @@ from support.objects.object_builders import OTHER_ID, MemoryLog
 
 from broker_core.model.exceptions import ObjectLogFormatError, ObjectStoreUnsuitableError
 from broker_core.object_log.log_identity import encode_latest
+from broker_core.object_log.object_names import commit_path
 
 
 @pytest.fixture
@@ -27,7 +28,37 @@ ALL = ["t0", "t1", "t2", "t3"]
 def test_a_log_opens_with_the_latest_checkpoint_and_later_commits(memory):
     before = memory.store.requests.copy()
     assert names(memory) == ALL
-    assert memory.store.requests - before == {"get": 2 + 4}, "four commits are asked for at once"
+    assert memory.store.requests - before == {"get": 2 + 1, "list": 1}, "the listing tells that there are no more"
+
+
+@pytest.mark.parametrize("tail", [0, 1, 2, 15, 16, 17, 33, 100])
+def test_opening_is_three_requests_and_those_for_the_commits_after_the_checkpoint(memory, tail):
+    cluster = memory.open()
+    cluster.maintain()
+    for number in range(tail):
+        cluster.create_topic(f"more{number}")
+    before = memory.store.requests.copy()
+    assert len(names(memory)) == 4 + tail
+    requests = memory.store.requests - before
+    assert requests.total() == 3 + tail
+    assert requests["list"] == min(tail, 1), "one look finds that there is nothing"
+
+
+def test_opening_a_folder_does_not_list_its_commits(memory):
+    """Which would read the names of all that there ever were."""
+    memory.store.lists_from_start = True
+    before = memory.store.requests.copy()
+    assert names(memory) == ALL
+    assert memory.store.requests - before == {"get": 2 + 4}
+
+
+def test_commits_behind_a_missing_one_are_not_read(memory):
+    """They are an error for `require_all_commits`, and no part of the log."""
+    cluster = memory.open()
+    for number in range(3):
+        cluster.create_topic(f"more{number}")
+    del memory.store.objects[commit_path(6)]
+    assert names(memory) == [*sorted([*ALL, "more0"])]
 
 
 @pytest.mark.parametrize("path", ["checkpoints/latest", f"checkpoints/{3:020d}"])

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from support.builders.append_records import append_values
 from support.builders.builders import a_batch
-from support.objects.object_builders import SOME_MS, MemoryLog
+from support.objects.object_builders import SOME_MS
 
 from broker_core.cluster import GroupOffset, OffsetAndTimestamp, TransactionalProducer
 from broker_core.model.exceptions import (
@@ -31,18 +31,6 @@ from broker_core.staged_writes import AppVersion
 from broker_core.topic_producer import TopicProducer
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-@pytest.fixture
-def log():
-    return MemoryLog()
-
-
-@pytest.fixture
-def cluster(log):
-    cluster = log.open()
-    cluster.create_topic("t", partition_count=2)
-    return cluster
 
 
 def append(cluster, *values, partition=0, at_ms=SOME_MS):

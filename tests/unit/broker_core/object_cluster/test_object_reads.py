@@ -5,7 +5,7 @@ import pickle
 import pytest
 from support.builders.append_records import append_values
 from support.builders.builders import a_batch
-from support.objects.object_builders import SOME_MS, MemoryLog
+from support.objects.object_builders import SOME_MS
 
 from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeError, UnknownTopicError
 from broker_core.model.identifiers import OffsetSpec, TopicPartition
@@ -14,18 +14,6 @@ from broker_core.record.batch_reader import iter_headers, records_of
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LARGE = 10**6
-
-
-@pytest.fixture
-def log():
-    return MemoryLog()
-
-
-@pytest.fixture
-def cluster(log):
-    cluster = log.open()
-    cluster.create_topic("t", partition_count=2)
-    return cluster
 
 
 def append(cluster, *values, partition=0):

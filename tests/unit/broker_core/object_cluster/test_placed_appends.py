@@ -3,7 +3,6 @@
 import pytest
 from support.builders.builders import a_batch
 from support.builders.committed_rows import committed_rows
-from support.objects.object_builders import MemoryLog
 
 from broker_core.model.exceptions import UnexpectedLogEndError
 from broker_core.model.identifiers import TopicPartition
@@ -21,18 +20,6 @@ def placed(from_offset, until_offset, *batches, partition=FIRST, log_start=None)
         batches=bytearray(b"".join(batches)),
         log_start_offset=log_start,
     )
-
-
-@pytest.fixture
-def log():
-    return MemoryLog()
-
-
-@pytest.fixture
-def cluster(log):
-    with log.open() as opened:
-        opened.create_topic("t", partition_count=2, configs={"retention.ms": "-1"})
-        yield opened
 
 
 def offsets_in(cluster):
@@ -61,6 +48,7 @@ def test_one_commit_appends_to_several_partitions_and_keeps_gaps(log, cluster):
 
 
 def test_gaps_survive_a_checkpoint_and_a_merge(log, cluster):
+    cluster.alter_topic_configs("t", {"retention.ms": "-1"})
     for number in range(12):
         start = number * 10
         cluster.append_placed([placed(start, start + 10, a_batch(2, base_offset=start + 3))])

@@ -4,7 +4,6 @@ import pickle
 
 import pytest
 from support.builders.builders import a_batch
-from support.objects.object_builders import MemoryLog
 
 from broker_core.model.exceptions import UnknownTopicError, UploadExpiredError
 from broker_core.model.identifiers import TopicPartition
@@ -16,14 +15,7 @@ T0 = TopicPartition("t", 0)
 
 
 @pytest.fixture
-def log():
-    return MemoryLog()
-
-
-@pytest.fixture
-def driver(log):
-    cluster = log.open()
-    cluster.create_topic("t", partition_count=2)
+def driver(cluster):
     return cluster
 
 

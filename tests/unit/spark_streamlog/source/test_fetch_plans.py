@@ -4,13 +4,13 @@ import pickle
 
 import pytest
 from support.builders.append_records import append_values
-from support.objects.object_builders import MemoryLog
 from support.spark.read_query import read_options, values_of
 
 from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.errors import ConditionError
+from spark_streamlog.open_cluster import known_state, one_look
 from spark_streamlog.source.batch_planner import plan_batch
-from spark_streamlog.source.fetch_plans import UsablePlans, known_state, one_look, with_fetch_plans
+from spark_streamlog.source.fetch_plans import UsablePlans, with_fetch_plans
 from spark_streamlog.source.offset_reader import OffsetReader
 from spark_streamlog.source.planned_range import PlannedRange
 from spark_streamlog.source.range_reader import read_ranges
@@ -43,14 +43,7 @@ class Query:
 
 
 @pytest.fixture
-def log():
-    return MemoryLog()
-
-
-@pytest.fixture
-def driver(log):
-    cluster = log.open()
-    cluster.create_topic("t", partition_count=2)
+def driver(cluster):
     return cluster
 
 
