@@ -107,6 +107,12 @@ class StoreSettings:
     max_retries: int = _DEFAULT_MAX_RETRIES
     retry_timeout_ms: int = _DEFAULT_RETRY_TIMEOUT_MS
 
+    @property
+    def given_options(self) -> tuple[str, ...]:
+        """The names of those that are the client library's. An account in the URL counts as given."""
+        names = _COMMON | _PROVIDER_OPTIONS[self.provider]
+        return tuple(name for name, key in names.items() if key in self.config)
+
     def checked(self, environment: Mapping[str, str]) -> StoreSettings:
         """The same once the environment was asked, as the client library asks it, for what is not given. Raises
         InvalidConfigError for an unprotected endpoint that is not allowed, and for half of a credential."""

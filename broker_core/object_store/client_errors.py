@@ -24,6 +24,7 @@ from broker_core.model.store_settings import StoreSettings
 _CODE: Final = re.compile(r"<Code>(?P<code>[^<]{1,100})</Code>")
 _MESSAGE: Final = re.compile(r"<Message>(?P<message>[^<]{1,300})</Message>")
 _STATUS: Final = re.compile(r"status code: (?P<status>[0-9]{3})[A-Za-z -]*:? ?")
+_ADDRESS: Final = re.compile(r"https?://[^ ]+")
 _QUERY: Final = re.compile(r"\?[^ \"'<>)]*")
 _KEY: Final = re.compile(r"A[KS]IA[A-Z0-9]{8,}")
 
@@ -59,6 +60,36 @@ _CREDENTIALS: Final = {
         " the executors, or give their machines a managed identity"
     ),
 }
+_ENDPOINT_VARIABLES: Final = {"s3": "AWS_ENDPOINT_URL", "gs": "GOOGLE_BASE_URL", "az": "AZURE_STORAGE_ENDPOINT"}
+_NOT_CREDENTIALS: Final = frozenset({"object.endpoint", "object.region", "object.account.name"})
+_PERMISSIONS: Final = {
+    "s3": "s3:GetObject, s3:PutObject, s3:DeleteObject on the log's prefix, and s3:ListBucket on the bucket",
+    "gs": "storage.objects.get, .create, .delete and .list on the bucket",
+    "az": "the role Storage Blob Data Contributor on the container, or a token with read, write, delete and list",
+}
+_REASONS: Final = {
+    "InvalidAccessKeyId": "The store does not know this key.",
+    "XAdminUserNotFound": "The store does not know this key.",
+    "SignatureDoesNotMatch": "The secret key does not belong to the id of the key.",
+    "RequestTimeTooSkewed": "The clock of this machine is wrong.",
+    "RequestExpired": "The clock of this machine is wrong.",
+    "InvalidToken": "The session token does not belong to the key.",
+}
+"""What is wrong with credentials, by the code of the answer. With any other code a permission is missing."""
+_UNREADABLE_CREDENTIALS: Final = (
+    ("s3", "Missing AccessKeyId", "a secret access key is set without the id of its key"),
+    ("s3", "Missing SecretAccessKey", "the id of an access key is set without its secret"),
+    ("s3", "token file", "the file of the role's token cannot be read"),
+    ("s3", "InvalidHeaderValue", "the key, the token or the region has a line end or another control character"),
+    ("gs", "One of service account", "a service account is given twice"),
+    ("gs", "ervice account", "the key of the service account cannot be read"),
+    ("gs", "pem file", "the private key of the service account cannot be read"),
+    ("az", "Invalid Access Key", "the account's key is not base64"),
+    ("az", "SAS", "the SAS token is not the query of a URL, as in sv=…&sig=…"),
+)
+"""Provider, words of the library's message, and what is wrong."""
+_NOT_SENT: Final = ("builder error", "InvalidUri", "InvalidPort", "Unable parse source url", "Unable to parse")
+"""Of a message about an address that cannot be used: nothing was sent."""
 _BUSY: Final = ("SlowDown", "ServerBusy", "ServiceUnavailable", "RequestLimitExceeded", "Throttling")
 
 
@@ -71,12 +102,63 @@ def translated(error: BaseException, settings: StoreSettings, path: str, *, is_w
     named = _CODE.search(body)
     code = named["code"] if named else ""
     what = _words(text, body, settings)
+    found_by_settings = _judged_settings(error, text, settings) if status is None else None
     if _MACHINE_ROLE.search(text):
         kind, words = _no_credentials(settings)
+    elif found_by_settings is not None:
+        kind, words = found_by_settings
     else:
         kind, words = _judged(error, text, status, code, body, settings, is_write=is_write)
     message = words.format(url=settings.url, place=f"{settings.url}/{path}", bucket=settings.bucket, what=what)
     return kind(message, url=settings.url, object=path)
+
+
+def cannot_open(error: BaseException, settings: StoreSettings) -> ObjectStoreError:
+    """The project's exception if the library refuses the settings before any request."""
+    text = str(error).split("\n\nDebug source", 1)[0]
+    kind, words = _judged_settings(error, text, settings) or (
+        ObjectStoreUnsuitableError,
+        f"{{url}} cannot be opened: {{what}}. Check the options object.* and the variables {_prefix(settings)}_* of the"
+        " environment.",
+    )
+    return kind(
+        words.format(url=settings.url, bucket=settings.bucket, what=_words(text, "", settings)), url=settings.url
+    )
+
+
+def _judged_settings(
+    error: BaseException, text: str, settings: StoreSettings
+) -> tuple[type[ObjectStoreError], str] | None:
+    """For what the library finds out without an answer of the store."""
+    # The log's path is the user's, and may look like anything.
+    words = _ADDRESS.sub("", text)
+    for provider, said, wrong in _UNREADABLE_CREDENTIALS:
+        if provider == settings.provider and said in words:
+            return ObjectPermissionError, f"{{url}}: {wrong}: {{what}}. Set {_CREDENTIALS[provider]}."
+    if "Account must be specified" in text:
+        return ObjectStoreUnsuitableError, (
+            "{url}: the storage account is missing: {what}. Set object.account.name, or the variable"
+            " AZURE_STORAGE_ACCOUNT_NAME of the driver and the executors, or write"
+            " abfss://container@account.dfs.core.windows.net/path."
+        )
+    if "builder error" in words and "http://" in text:
+        return ObjectStoreUnsuitableError, (
+            "{url}: the address has no TLS: {what}. It needs object.allow.http=true (or the variable"
+            f" {_prefix(settings)}_ALLOW_HTTP=true), or an https:// address in object.endpoint (or"
+            f" {_ENDPOINT_VARIABLES[settings.provider]})."
+        )
+    if any(said in words for said in _NOT_SENT) or type(error).__name__ == "PanicException":
+        return ObjectStoreUnsuitableError, (
+            "{url}: no address can be made of the settings: {what}. Correct object.endpoint (or the variable"
+            f" {_ENDPOINT_VARIABLES[settings.provider]}), or the name of the bucket in the URL"
+            f"{', or object.account.name' if settings.provider == 'az' else ''}."
+        )
+    return None
+
+
+def _prefix(settings: StoreSettings) -> str:
+    """Of the provider's variables in the environment."""
+    return _ENDPOINT_VARIABLES[settings.provider].partition("_")[0]
 
 
 def _judged(
@@ -114,9 +196,9 @@ def _judged(
         or (status is None and "credential" in text)
     ):
         verb = "written" if is_write else "read"
+        reason = _REASONS.get(code, f"They need {_PERMISSIONS[settings.provider]}.")
         return ObjectPermissionError, (
-            f"{{place}} cannot be {verb} with these credentials: {{what}}. They come from the options object.* or,"
-            " without them, from the environment or the role of the machine."
+            f"{{place}} cannot be {verb} with these credentials: {{what}}. {reason} {_origin(settings)}"
         )
     if isinstance(error, FileNotFoundError) and code in _NO_OBJECT and (code or not body.strip()):
         return ObjectNotFoundError, "{place} does not exist."
@@ -131,18 +213,32 @@ def _judged(
         )
     if is_write and (status is None or status >= 500):
         return ObjectOutcomeUnknownError, (
-            "{place}: the write may or may not have happened: {what} (object.timeout.ms, object.max.retries)"
+            "{place}: the write may or may not have happened: {what} (object.timeout.ms, object.max.retries)."
+            f" {_advice(settings)}"
         )
-    return ObjectStoreUnavailableError, f"{{place}} cannot be reached: {{what}}. {_advice(text, settings)}"
+    if status is not None and 400 <= status < 500 and status != 404:
+        return ObjectStoreUnavailableError, f"{{place}}: the store refuses the request: {{what}}. {_advice(settings)}"
+    return ObjectStoreUnavailableError, f"{{place}} cannot be reached: {{what}}. {_advice(settings)}"
 
 
-def _advice(text: str, settings: StoreSettings) -> str:
-    # The library's message for an http:// address that is not allowed.
-    if "builder error" in text:
-        return "An endpoint without TLS needs object.allow.http=true; else correct object.endpoint."
+def _advice(settings: StoreSettings) -> str:
     if not {"endpoint", "base_url"} & set(settings.config):
-        return "object.endpoint is not set, so the store's public address was asked (see also object.timeout.ms)."
+        return (
+            "object.endpoint is not set, so the address is that of the variable"
+            f" {_ENDPOINT_VARIABLES[settings.provider]}, or the store's public one (see also object.timeout.ms)."
+        )
     return "Check that a server is running at object.endpoint (see also object.timeout.ms)."
+
+
+def _origin(settings: StoreSettings) -> str:
+    """Where refused credentials are from."""
+    given = [name for name in settings.given_options if name not in _NOT_CREDENTIALS]
+    if given:
+        return f"They come from the options object.*: {' and '.join(given)}."
+    return (
+        "They come from the environment or the role of the machine, as no options object.* set them. Set"
+        f" {_CREDENTIALS[settings.provider]}."
+    )
 
 
 def _no_credentials(settings: StoreSettings) -> tuple[type[ObjectStoreError], str]:

@@ -21,13 +21,13 @@ from broker_core.model.exceptions import (
     StreamlogError,
 )
 from broker_core.model.store_settings import StoreSettings
-from broker_core.object_store.client_errors import translated
+from broker_core.object_store.client_errors import cannot_open, translated
 from broker_core.ports import ObjectEntry, ObjectUpload, StoredObject
 
 PART_BYTES: Final = 8 * 1024 * 1024
 """The part size of a multipart upload, which may have 10,000 parts: objects of 80 GB."""
-_PARTS_AT_ONCE: Final = 3
-_COALESCED_GAP_BYTES: Final = 64 * 1024
+PARTS_AT_ONCE: Final = 3
+COALESCED_GAP_BYTES: Final = 64 * 1024
 _LIST_CHUNK: Final = 1000
 _VERSIONS: Final = {"gs": "version"}
 """What the library calls the text that a conditional replacement names. GCS compares generations, not ETags."""
@@ -64,10 +64,10 @@ def open_client_store(settings: StoreSettings) -> ClientStore:
         store = kinds[settings.provider](
             settings.bucket, prefix=settings.prefix, config=config, client_options=client_options, retry_config=retry
         )
-    except Exception as error:
-        raise ObjectStoreUnsuitableError(
-            f"{settings.url} cannot be opened: {_without_secrets(str(error), settings)}", url=settings.url
-        ) from None
+    except BaseException as error:
+        if not _is_librarys(error):
+            raise
+        raise cannot_open(error, settings) from None
     return ClientStore(settings, obstore, store)
 
 
@@ -87,6 +87,10 @@ class ClientStore:
     def url(self) -> str:
         return self._settings.url
 
+    @property
+    def lists_from_start(self) -> bool:
+        return False
+
     def get(self, path: str) -> StoredObject:
         with self._translated(path, is_write=False):
             found = self._library.get(self._store, path)
@@ -101,7 +105,7 @@ class ClientStore:
                 path,
                 starts=[position for position, _ in ranges],
                 lengths=[length for _, length in ranges],
-                coalesce=_COALESCED_GAP_BYTES,
+                coalesce=COALESCED_GAP_BYTES,
             )
         return [memoryview(one).cast("B") for one in found]
 
@@ -122,9 +126,7 @@ class ClientStore:
 
     def upload(self, path: str) -> ObjectUpload:
         with self._translated(path, is_write=True):
-            writer = self._library.open_writer(
-                self._store, path, buffer_size=PART_BYTES, max_concurrency=_PARTS_AT_ONCE
-            )
+            writer = self._library.open_writer(self._store, path, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
         return _ClientUpload(self, path, writer)
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectEntry]:
@@ -172,7 +174,9 @@ class ClientStore:
             yield
         except (StreamlogError, GeneratorExit):
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not _is_librarys(error):
+                raise
             raise translated(error, self._settings, path, is_write=is_write) from None
 
 
@@ -204,7 +208,6 @@ class _ClientUpload:
             return
 
 
-def _without_secrets(text: str, settings: StoreSettings) -> str:
-    for secret in settings.secrets:
-        text = text.replace(secret, "…")
-    return text.split("\n\nDebug source", 1)[0][:500]
+def _is_librarys(error: BaseException) -> bool:
+    """Whether the library raised it. Where it cannot go on, as with an address that is none, it panics."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"

@@ -165,3 +165,48 @@ def test_a_prefix_that_looks_like_an_error_code_is_ignored():
     settings = parse_store_settings("s3://bucket/SlowDown/AccessDenied/credential")
     text = answer("404 Not Found", "NoSuchKey").replace("log/x", "SlowDown/AccessDenied/credential/x")
     assert type(translated(FileNotFoundError(text), settings, "x", is_write=False)) is ObjectNotFoundError
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("InvalidAccessKeyId", "does not know this key"),
+        ("SignatureDoesNotMatch", "does not belong to the id"),
+        ("RequestTimeTooSkewed", "clock of this machine"),
+        ("InvalidToken", "session token"),
+        ("AccessDenied", "They need s3:GetObject, s3:PutObject, s3:DeleteObject"),
+        ("", "They need s3:GetObject"),
+    ],
+)
+def test_refused_credentials_are_reported_with_the_reason_and_where_they_are_from(code, reason):
+    given = {"object.access.key.id": "an-id", "object.secret.access.key": SECRET, "object.region": "eu-west-1"}
+    for options, origin in (
+        (given, "They come from the options object.*: object.access.key.id and object.secret.access.key."),
+        ({}, "as no options object.* set them. Set object.access.key.id"),
+    ):
+        settings = parse_store_settings("s3://bucket/log", options)
+        error = translated(PermissionDeniedError(answer("403 Forbidden", code)), settings, "data/x", is_write=False)
+        assert isinstance(error, ObjectPermissionError)
+        for words in ("s3://bucket/log/data/x cannot be read", reason, origin):
+            assert words in str(error)
+
+
+@pytest.mark.parametrize(("provider", "permission"), [("gs", "storage.objects.get"), ("az", "Storage Blob Data")])
+def test_a_missing_permission_is_named_as_the_provider_calls_it(provider, permission):
+    settings = parse_store_settings(f"{provider}://bucket/log")
+    error = translated(PermissionDeniedError(answer("403 Forbidden", "AccessDenied")), settings, "x", is_write=True)
+    assert permission in str(error)
+
+
+@pytest.mark.parametrize("word", ["SAS", "token file", "InvalidUri", "builder error", "service account", "pem file"])
+@pytest.mark.parametrize("provider", ["s3", "gs", "az"])
+def test_a_prefix_that_looks_like_a_wrong_setting_is_ignored(provider, word):
+    settings = parse_store_settings(f"{provider}://bucket/log")
+    path = word.replace(" ", "%20")
+    text = f"Generic error: Error performing GET https://h/{path}/x in 1ms - HTTP error: error sending request"
+    assert type(translated(GenericError(text), settings, "x", is_write=False)) is ObjectStoreUnavailableError
+
+
+def test_a_refused_request_is_not_called_an_unreachable_store():
+    error = translated(GenericError(answer("400 Bad Request", "EntityTooLarge")), SETTINGS, "x", is_write=True)
+    assert "the store refuses the request" in str(error) and "AWS_ENDPOINT_URL" in str(error)
