@@ -250,7 +250,7 @@ def _no_credentials(settings: StoreSettings) -> tuple[type[ObjectStoreError], st
 
 def _words(text: str, body: str, settings: StoreSettings) -> str:
     """The request and its status, and the code and message of the answer."""
-    parts = [text.removesuffix(body).split("\n", 1)[0].rstrip(": ")[:500]]
+    parts = [text.removesuffix(body).split("\n", 1)[0].rstrip(":. ")[:500]]
     for pattern, group in ((_CODE, "code"), (_MESSAGE, "message")):
         match = pattern.search(body)
         if match:
