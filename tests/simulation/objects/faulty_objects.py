@@ -48,8 +48,10 @@ class FaultyObjects:
         send_late: Callable[[Callable[[], object]], None],
         on_delete: Callable[[str], None],
         on_fault: Callable[[str], None],
+        read_pause_chance: float = READ_PAUSE_CHANCE,
     ) -> None:
         self.url = store.url
+        self.lists_from_start = store.lists_from_start
         self._store = store
         self._actor = actor
         self._dice = dice
@@ -57,6 +59,7 @@ class FaultyObjects:
         self._send_late = send_late
         self._on_delete = on_delete
         self._on_fault = on_fault
+        self._read_pause_chance = read_pause_chance
 
     def get(self, path: str) -> Any:
         return self._read(lambda: self._store.get(path), path)
@@ -98,7 +101,7 @@ class FaultyObjects:
 
     def _read(self, apply: Callable[[], Any], path: str) -> Any:
         # What others do between two reads matters far less often than what they do between a read and a write.
-        if self._dice.random() < READ_PAUSE_CHANCE:
+        if self._dice.random() < self._read_pause_chance:
             self._actor.pause()
         if self._dice.random() < self._rates.refused:
             self._on_fault("refused")

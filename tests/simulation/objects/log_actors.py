@@ -26,7 +26,7 @@ from broker_core.model.retention_pin import pin_metadata
 from broker_core.object_cluster.object_cluster import ObjectCluster
 from broker_core.record.batch_builder import build_batch
 from broker_core.record.batch_reader import Record, iter_headers, records_of
-from broker_core.staged_writes import AppVersion
+from broker_core.staged_writes import AppVersion, StagingPlan
 
 if TYPE_CHECKING:
     from simulation.objects.object_world import ActorView
@@ -51,19 +51,57 @@ def exactly_once_driver(view: ActorView, app: str, last: int) -> None:
         except (ObjectStoreError, UploadExpiredError):
             cluster = view.open() if view.dice.random() < 0.5 else cluster
             continue
-        view.world.oracle.catch_up()
-        history = dict(view.world.oracle.apps.get(app, ()))
-        if outcome.is_new:
-            require(
-                history.get(version) == attempt, f"{attempt} was told that it committed version {version}: {history}"
-            )
-        else:
-            require(version in history, f"{attempt} was told that version {version} is there: {history}")
+        _check_outcome(view, app, version, attempt, is_new=outcome.is_new)
         version += 1
 
 
-def _staged(view: ActorView, cluster: ObjectCluster, mark: str):
-    upload = cluster.stage()
+def planned_driver(view: ActorView, app: str, last: int) -> None:
+    """The same in the processes of a cluster: one plans, each task is one, and one commits without loading the log. A
+    commit that ended with an error is repeated with the same uploads, as its contract allows."""
+    planner, committer = view.open(), view.open()
+    version = 1
+    for _ in range(MAX_ATTEMPT_COUNT):
+        if version > last:
+            return
+        attempt = f"{view.name}.{view.next_number()}"
+        app_version = AppVersion(app_id=app, version=version, note=attempt)
+        try:
+            plan = planner.plan_staging([TOPIC], app)
+            found = plan.version_of(app)
+            if found is not None and found.version >= version and view.dice.random() < 0.5:
+                version = found.version + 1  # its tasks need not run
+                continue
+            staged = [
+                _staged(view, view.open(), f"{app}:{version}:{attempt}", plan) for _ in range(view.dice.randint(1, 2))
+            ]
+        except (ObjectStoreError, UnknownTopicError):
+            planner = view.open() if view.dice.random() < 0.5 else planner
+            continue
+        outcome = None
+        for _ in range(3):
+            try:
+                outcome = committer.commit_staged(staged, app=app_version, plan=plan)
+            except (ObjectStoreError, UploadExpiredError):
+                committer = view.open() if view.dice.random() < 0.3 else committer
+                continue
+            if view.dice.random() < 0.7:
+                break
+        if outcome is not None:
+            _check_outcome(view, app, version, attempt, is_new=outcome.is_new)
+            version += 1
+
+
+def _check_outcome(view: ActorView, app: str, version: int, attempt: str, *, is_new: bool) -> None:
+    view.world.oracle.catch_up()
+    history = dict(view.world.oracle.apps.get(app, ()))
+    if is_new:
+        require(history.get(version) == attempt, f"{attempt} was told that it committed version {version}: {history}")
+    else:
+        require(version in history, f"{attempt} was told that version {version} is there: {history}")
+
+
+def _staged(view: ActorView, cluster: ObjectCluster, mark: str, plan: StagingPlan | None = None):
+    upload = cluster.stage(plan)
     try:
         for partition in view.dice.sample(PARTITIONS, view.dice.randint(1, 2)):
             rows = [f"{mark}:{partition.partition}:{view.next_number()}" for _ in range(view.dice.randint(1, 3))]
@@ -73,6 +111,33 @@ def _staged(view: ActorView, cluster: ObjectCluster, mark: str):
     except BaseException:
         upload.abort()
         raise
+
+
+def planned_writer(view: ActorView, count: int) -> None:
+    """Commits uploads by a plan and without a version: repeated, too, since they are recognised by themselves."""
+    planner, committer = view.open(), view.open()
+    for _ in range(count):
+        rows = [f"pw:{view.name}:{view.next_number()}" for _ in range(2)]
+        try:
+            plan = planner.plan_staging([TOPIC])
+            upload = view.open().stage(plan)
+            upload.append(view.dice.choice(PARTITIONS), _batch(view, rows))
+            staged = upload.finish()
+        except (ObjectStoreError, UnknownTopicError):
+            continue
+        is_committed = False
+        for _ in range(view.dice.randint(1, 3)):
+            try:
+                committer.commit_staged([staged], plan=plan)
+            except (ObjectStoreError, UploadExpiredError):
+                committer = view.open() if view.dice.random() < 0.3 else committer
+            else:
+                is_committed = True
+        if is_committed:
+            view.world.oracle.catch_up()
+            committed = view.world.oracle.committed_values()
+            counts = [committed.count(row.encode()) for row in rows]
+            require(counts == [1, 1], f"{rows} were acknowledged, and are in the log {counts} times")
 
 
 def at_least_once_writer(view: ActorView, count: int) -> None:

@@ -22,6 +22,8 @@ from simulation.objects.log_actors import (
     group_member,
     keyed_writer,
     maintainer,
+    planned_driver,
+    planned_writer,
     reader,
     topic_churner,
 )
@@ -107,8 +109,10 @@ class ObjectWorld:
         bodies: list[tuple[str, Callable[[ActorView], None]]] = []
         for app in ("a",) if self._is_about_groups else ("a", "b"):
             for run in range(dice.randint(1, 2)):
-                bodies.append((f"{app}{run}", lambda view, app=app: exactly_once_driver(view, app, VERSION_COUNT)))
+                driver = planned_driver if dice.random() < 0.5 else exactly_once_driver
+                bodies.append((f"{app}{run}", partial(driver, app=app, last=VERSION_COUNT)))
         bodies.append(("plain", lambda view: at_least_once_writer(view, dice.randint(1, 4))))
+        bodies.append(("planned", lambda view: planned_writer(view, dice.randint(1, 3))))
         bodies.append(("keyed", lambda view: keyed_writer(view, 6)))
         for run in range(0 if self._is_about_groups else dice.randint(0, 2)):
             bodies.append((f"churn{run}", lambda view: topic_churner(view, 8)))

@@ -27,6 +27,7 @@ from broker_core.object_log.stored_batches import place
 _PUT = shared_log.SharedLog._put
 _IS_OURS = shared_log.SharedLog._is_ours_after_all
 _FINISH = DataUpload.finish
+_REMEMBER = staged_commits.StagedCommits._remember
 
 
 def _lost_answer_is_put_again():
@@ -258,6 +259,31 @@ def _merges_what_is_gone():
     yield patch.object(log_maintenance, "plan_replacement", plan)
 
 
+def _plan_forgets_versions():
+    """A commit by a plan does not know which versions were committed before it."""
+    real = staged_commits.outline_of
+
+    def outline(plan, ranges, app):
+        return real(replace(plan, apps=()), ranges, app)
+
+    yield patch.object(staged_commits, "outline_of", outline)
+
+
+def _own_objects_are_forgotten():
+    """A process that repeats its own commit begins behind it, and does not remember what it has committed."""
+
+    def remember(self, known, app, writer, objects):
+        _REMEMBER(self, known, app, writer, set())
+
+    yield patch.object(staged_commits.StagedCommits, "_remember", remember)
+
+
+def _plan_keeps_the_old_writer():
+    """What a process remembers behind its own commit names the commit before it as the last one."""
+    real = staged_commits.after_commit
+    yield patch.object(staged_commits, "after_commit", lambda plan, app, writer: real(plan, app, plan.last_writer))
+
+
 BUGS: dict[str, Callable[[], Iterator]] = {
     "lost_answer_is_put_again": _lost_answer_is_put_again,
     "own_success_is_a_loss": _own_success_is_a_loss,
@@ -273,6 +299,9 @@ BUGS: dict[str, Callable[[], Iterator]] = {
     "pins_stay_in_the_group": _pins_stay_in_the_group,
     "a_pin_replaces_others": _a_pin_replaces_others,
     "base_offset_patched_twice": _base_offset_patched_twice,
+    "plan_forgets_versions": _plan_forgets_versions,
+    "own_objects_are_forgotten": _own_objects_are_forgotten,
+    "plan_keeps_the_old_writer": _plan_keeps_the_old_writer,
     "group_overwritten": _group_overwritten,
     "commit_before_the_upload": _commit_before_the_upload,
 }

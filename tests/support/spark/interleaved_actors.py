@@ -24,8 +24,10 @@ class Actor:
         self.error: BaseException | None = None
         self._is_killed = False
         self._waits_for: Callable[[], bool] = lambda: True
-        self._may_go = threading.Semaphore(0)
-        self._has_stopped = threading.Semaphore(0)
+        # Locks, not semaphores: they are a quarter as expensive, and at any time one side waits for the other.
+        self._may_go, self._has_stopped = threading.Lock(), threading.Lock()
+        self._may_go.acquire()
+        self._has_stopped.acquire()
         self._thread = threading.Thread(target=self._run, args=(body,), name=name, daemon=True)
         self._thread.start()
 
