@@ -39,11 +39,10 @@ _FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
         )
     }
 )  # fmt: skip
-_DYNAMIC: Final = frozenset(
-    name
-    for name, setting in {**BROKER_SETTINGS, **IDLE_SETTINGS}.items()
-    if setting.is_dynamic and name not in REFUSED_UNLESS_DEFAULT
-)
+_DYNAMIC: Final = (
+    frozenset(name for name, setting in BROKER_SETTINGS.items() if setting.is_dynamic)
+    | frozenset(name for name, setting in IDLE_SETTINGS.items() if setting.is_dynamic)
+) - REFUSED_UNLESS_DEFAULT.keys()
 _OF_TOPICS: Final = frozenset(name for synonyms in TOPIC_SYNONYMS.values() for name in synonyms) & _DYNAMIC
 _IDLE: Final = _DYNAMIC & IDLE_SETTINGS.keys()
 _OF_LISTENERS: Final = frozenset(name for name in _DYNAMIC if name.startswith(("ssl.", "sasl.")))
