@@ -175,7 +175,8 @@ class PlayedChanges:
             resources=[{"resource_type": OF_BROKER, "resource_name": change.of, "configs": configs}],
             validate_only=False,
         ).responses
-        found = {"error": answer.error_code.name, "message": answer.error_message}
+        message = answer.error_message and answer.error_message.replace(str(PEMS), "{pems}")
+        found = {"error": answer.error_code.name, "message": message}
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
             shown = {name: self._served_at(name) for name in change.shows}

@@ -21,6 +21,11 @@ steps = st.one_of(
     st.tuples(st.just("refuse"), st.sampled_from(["write", "sync"]), st.sampled_from([".log", "partition.bounds"])),
     st.tuples(st.just("restart"), st.booleans()),
 )
+MAX_RESTARTS = 10
+"""A dead node's files stay open until it is collected, and pytest's log records keep it until the test is over."""
+plans = st.lists(steps, min_size=5, max_size=30).filter(
+    lambda plan: sum(step[0] == "restart" for step in plan) <= MAX_RESTARTS
+)
 
 
 class TallyWorld:
@@ -84,7 +89,7 @@ class TallyWorld:
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.lists(steps, min_size=5, max_size=30))
+@given(plans)
 def test_no_reply_is_sent_for_lost_state(plan):
     folder = tempfile.mkdtemp()
     try:
