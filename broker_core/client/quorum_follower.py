@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from broker_core.client.connection_pool import ConnectionPool
 from broker_core.client.deadline import Deadline
-from broker_core.log_directory.committed_image import CommittedImage, image_of
+from broker_core.log_directory.committed_image import CommittedImage
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.model.client_settings import ClientSettings
-from broker_core.model.exceptions import CorruptDataError, QuorumError, RemoteError, UnsupportedFormatError
+from broker_core.model.exceptions import QuorumError, RemoteError
 from broker_core.protocol.api_table import ApiKey
 from broker_core.raft.observer_events import (
     AppendBatches,
@@ -56,8 +56,7 @@ from broker_core.raft.quorum_messages import (
     snapshot_answer,
 )
 from broker_core.raft.quorum_observer import QuorumObserver
-from broker_core.raft.quorum_values import QuorumTimings, ReplicaIdentity, SnapshotId
-from broker_core.raft.snapshot_frame import check_snapshot
+from broker_core.raft.quorum_values import QuorumTimings, ReplicaIdentity
 from broker_core.storage.quorum_log import QuorumLog
 
 _log: Final = logging.getLogger(__name__)
@@ -158,21 +157,8 @@ class QuorumFollower:
                 return SnapshotChunkWritten()
             case _:
                 assert isinstance(effect, InstallSnapshot), effect
-                return self._install(effect.snapshot_id)
-
-    def _install(self, snapshot_id: SnapshotId) -> ObserverEvent:
-        content = self._log.read_part(snapshot_id)
-        try:
-            check_snapshot(content)
-            image = image_of(content)
-        except UnsupportedFormatError:
-            raise
-        except CorruptDataError as error:
-            _log.warning("metadata snapshot %s is fetched again: %s", snapshot_id, error.message)
-            return SnapshotRefused()
-        self._log.install_snapshot(snapshot_id)
-        self._committed.replace(image, snapshot_id.end_offset)
-        return SnapshotInstalled()
+                is_installed = self._committed.maybe_install(effect.snapshot_id)
+                return SnapshotInstalled() if is_installed else SnapshotRefused()
 
     def _ask(self, send: SendFetch | SendFetchSnapshot) -> ObserverEvent:
         deadline = Deadline(self._timings.request_timeout_ms, setting="controller.quorum.request.timeout.ms")

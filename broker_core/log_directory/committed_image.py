@@ -3,18 +3,22 @@ watermark."""
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from broker_core.log_directory.metadata_snapshot import build_snapshot
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_replay import replay_batches
 from broker_core.metadata.metadata_version import METADATA_VERSION_LEVEL
-from broker_core.model.exceptions import UnsupportedFormatError
+from broker_core.model.exceptions import CorruptDataError, UnsupportedFormatError
 from broker_core.raft.quorum_values import SnapshotId
+from broker_core.raft.snapshot_frame import check_snapshot
 from broker_core.record.batch_reader import iter_headers
 from broker_core.storage.quorum_log import QuorumLog
 
 _READ_BYTES: Final = 4 * 1024 * 1024
+
+_logger: Final = logging.getLogger(__name__)
 
 
 class CommittedImage:
@@ -23,7 +27,7 @@ class CommittedImage:
 
     def __init__(self, log: QuorumLog) -> None:
         self._log = log
-        self.image = image_of(log.read_snapshot())
+        self.image = _image_of(log.read_snapshot())
         self.offset = log.start_offset if log.snapshot_id is None else log.snapshot_id.end_offset
         self.bytes_since_snapshot = 0
         """Of the records that were replayed since the newest snapshot."""
@@ -40,10 +44,22 @@ class CommittedImage:
             self.last_timestamp_ms = [header.max_timestamp for _, header in iter_headers(batches)][-1]
             _require_known_level(self.image)
 
-    def replace(self, image: MetadataImage, offset: int) -> None:
-        """By that of a snapshot which ends at the offset."""
-        self.image, self.offset = image, offset
+    def maybe_install(self, snapshot_id: SnapshotId) -> bool:
+        """Puts the fetched snapshot in place of the log, and its image in place of this one. False, and nothing is
+        changed, if it is damaged. Raises UnsupportedFormatError for one of a newer version."""
+        content = self._log.read_part(snapshot_id)
+        try:
+            check_snapshot(content)
+            image = _image_of(content)
+        except UnsupportedFormatError:
+            raise
+        except CorruptDataError as error:
+            _logger.warning("metadata snapshot %s is fetched again: %s", snapshot_id, error.message)
+            return False
+        self._log.install_snapshot(snapshot_id)
+        self.image, self.offset = image, snapshot_id.end_offset
         self.bytes_since_snapshot = 0
+        return True
 
     def maybe_snapshot(self, *, now_ms: int) -> SnapshotId | None:
         """Writes what is committed as a snapshot, and lets the log begin later; returns its id. None inside a
@@ -59,7 +75,7 @@ class CommittedImage:
         return snapshot_id
 
 
-def image_of(snapshot: bytes) -> MetadataImage:
+def _image_of(snapshot: bytes) -> MetadataImage:
     """Raises UnsupportedFormatError for a cluster of a newer level, CorruptDataError."""
     image = MetadataImage()
     replay_batches(image, snapshot, from_offset=0)

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.log_directory.committed_image import CommittedImage, image_of
+from broker_core.log_directory.committed_image import CommittedImage
 from broker_core.metadata.metadata_records import (
     BeginTransactionRecord,
     EndTransactionRecord,
@@ -55,9 +55,8 @@ from broker_core.raft.observer_events import (
     TruncateLog,
     WriteSnapshotChunk,
 )
-from broker_core.raft.quorum_values import ReplicaIdentity, SnapshotId
+from broker_core.raft.quorum_values import ReplicaIdentity
 from broker_core.raft.quorum_voter import QuorumVoter
-from broker_core.raft.snapshot_frame import check_snapshot
 from broker_core.raft.voter_events import (
     FlushLog,
     LogFlushed,
@@ -251,7 +250,8 @@ class QuorumNode:
                 self._log.write_snapshot_chunk(snapshot_id, position, chunk)
             case _:
                 assert isinstance(effect, InstallSnapshot), effect
-                self._events.append(self._install(effect.snapshot_id))
+                is_installed = self.committed.maybe_install(effect.snapshot_id)
+                self._events.append(SnapshotInstalled() if is_installed else SnapshotRefused())
 
     def _maybe_snapshot(self) -> None:
         """On the loop: the image must not change meanwhile."""
@@ -278,20 +278,6 @@ class QuorumNode:
             self._loop.call_soon_threadsafe(self._feed, event)
         elif isinstance(error, Exception):
             self._loop.call_soon_threadsafe(self._end, error)
-
-    def _install(self, snapshot_id: SnapshotId) -> VoterEvent:
-        content = self._log.read_part(snapshot_id)
-        try:
-            check_snapshot(content)
-            image = image_of(content)
-        except UnsupportedFormatError:
-            raise
-        except CorruptDataError as error:
-            _log.warning("node=%d: snapshot %s is fetched again: %s", self.settings.node_id, snapshot_id, error.message)
-            return SnapshotRefused()
-        self._log.install_snapshot(snapshot_id)
-        self.committed.replace(image, snapshot_id.end_offset)
-        return SnapshotInstalled()
 
     # Network
 
