@@ -14,6 +14,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection
+from contextlib import closing
 from typing import Final
 
 from broker_core.log.leader_epochs import LeaderEpochs
@@ -161,6 +162,19 @@ class QuorumLog:
         if self.snapshot_id is None:
             return b""
         return read_small_file(self._fs, f"{self._folder}/{snapshot_name(self.snapshot_id)}") or b""
+
+    def read_snapshot_chunk(self, position: int, max_bytes: int) -> tuple[int, bytes]:
+        """The size of the newest snapshot, and a piece of it: nothing outside of the file. Size 0: there is none."""
+        if self.snapshot_id is None:
+            return 0, b""
+        try:
+            file = self._fs.open(f"{self._folder}/{snapshot_name(self.snapshot_id)}", writable=False)
+        except FileNotFoundError:
+            return 0, b""
+        with closing(file):
+            size_bytes = file.size_bytes()
+            is_inside = 0 <= position < size_bytes and max_bytes > 0
+            return size_bytes, file.read_at(position, min(max_bytes, size_bytes - position)) if is_inside else b""
 
     def install_snapshot(self, snapshot_id: SnapshotId) -> None:
         """Puts the fetched snapshot in place of older ones; the log begins at its end, empty."""

@@ -216,11 +216,10 @@ class QuorumNode:
                 found = self._log.read(effect.from_offset, until_offset=effect.until_offset, max_bytes=effect.max_bytes)
                 self._responds.pop(request_id)(replace(answer, records=found))
             case SendSnapshotChunk(request_id=request_id, answer=answer, position=position):
-                content = self._log.read_snapshot()
-                chunk = content[position : position + effect.max_bytes]
-                if not 0 <= position < len(content):
+                size_bytes, chunk = self._log.read_snapshot_chunk(position, effect.max_bytes)
+                if not 0 <= position < size_bytes:
                     answer = replace(answer, error=ErrorCode.position_out_of_range)
-                self._responds.pop(request_id)(replace(answer, size_bytes=len(content), position=position, chunk=chunk))
+                self._responds.pop(request_id)(replace(answer, size_bytes=size_bytes, position=position, chunk=chunk))
             case HighWatermarkAdvanced(high_watermark=high_watermark):
                 self.committed.replay_to(high_watermark)
                 self._maybe_snapshot()

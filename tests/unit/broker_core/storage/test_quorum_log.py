@@ -104,6 +104,17 @@ def test_a_snapshot_is_put_in_place_and_the_log_begins_at_its_end(opened, folder
     assert "00000000000000000000.log" not in names
 
 
+@pytest.mark.parametrize(
+    ("position", "max_bytes", "chunk"),
+    [(0, 4, b"abcd"), (4, 4, b"ef"), (5, 1, b"f"), (6, 4, b""), (7, 4, b""), (-1, 4, b""), (0, 0, b""), (0, -1, b"")],
+)
+def test_a_piece_of_a_snapshot_is_read_with_its_size_and_nothing_outside_of_it(opened, position, max_bytes, chunk):
+    log = opened()
+    assert log.read_snapshot_chunk(position, max_bytes) == (0, b"")
+    log.keep_snapshot(SNAPSHOT, b"abcdef")
+    assert log.read_snapshot_chunk(position, max_bytes) == (6, chunk)
+
+
 def test_a_newer_snapshot_takes_the_place_of_an_older_one(opened, tmp_path):
     log = opened()
     for snapshot_id in (SNAPSHOT, SnapshotId(end_offset=50, epoch=5)):
