@@ -53,11 +53,13 @@ class TcpListener:
         self.listener = listener
         self._config = config
         self._new_login: Callable[[], ClientLogin] | None = None
+        self._tls: ssl.SSLContext | None = None
         self._stamps: FileStamps = ()
         self._certificate: bytes | None = None
         """The certificate that new connections get, in DER."""
         self._allowed_by = listener.tls
-        self._load_tls(listener)
+        if listener.tls is not None:
+            self._load_tls(listener.tls)
         self._socket = _bound_socket(listener)
         _set_buffers(self._socket, config)
         self.port: int = self._socket.getsockname()[1]
@@ -103,7 +105,7 @@ class TcpListener:
             self._allowed_by = listener.tls
         else:
             self.check_tls(listener.tls)
-        self._load_tls(listener)
+        self._load_tls(listener.tls)
 
     async def stop(self) -> None:
         """Accepts no more connections; existing ones stay open."""
@@ -120,17 +122,12 @@ class TcpListener:
             asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
 
-    def _load_tls(self, listener: Listener) -> None:
-        self._tls: ssl.SSLContext | None = (
-            None if listener.tls is None else self._replacing(listener.name, listener.tls)
-        )
-
-    def _replacing(self, name: str, tls: ListenerTls) -> ssl.SSLContext:
+    def _load_tls(self, tls: ListenerTls) -> None:
+        # Of before: a file that is replaced meanwhile is loaded again.
         stamps = file_stamps(tls)
-        context = server_tls_context(name, tls)
+        self._tls = server_tls_context(self.listener.name, tls)
         self._stamps = stamps
         self._certificate = certificate_of(tls)
-        return context
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
