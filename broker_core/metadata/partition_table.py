@@ -117,9 +117,6 @@ class PartitionTable:
         directories = self._directories[self._lists["directories"][row]]
         return PartitionState(**numbers, **lists, directories=directories, leader_recovery_state=self._recovery[row])
 
-    def leader_at(self, row: int) -> int:
-        return self._numbers["leader"][row]
-
     def put(self, topic_id: UUID, partition: int, state: PartitionState) -> int:
         """Creates or replaces a partition of an existing topic; returns its row. Raises InconsistentMetadataError."""
         if not 0 <= partition <= MAX_PARTITION_ID:

@@ -7,7 +7,6 @@ from typing import Final
 from uuid import UUID
 
 from broker_core.log.leader_epochs import LeaderEpochs
-from broker_core.model.client_settings import BrokerAddress
 
 NO_NODE: Final = -1
 UNKNOWN_HIGH_WATERMARK: Final = -1
@@ -86,11 +85,3 @@ class LogReach:
     def last_epoch(self) -> int:
         """The epoch of the last record, which may be in the snapshot; 0 where there was none, as Kafka sends it."""
         return max(self.epochs.latest_epoch, self.start_epoch)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownLeader:
-    """A leader that can be asked."""
-
-    node_id: int
-    address: BrokerAddress

@@ -140,7 +140,10 @@ class QuorumVoter(VoterRoles):
                 assert core.awaited is Awaited.INSTALLATION, core.awaited
                 assert isinstance(role, FollowerRole), role
                 core.awaited = Awaited.NOTHING
-                role.on_installed() if isinstance(event, SnapshotInstalled) else role.on_refused()
+                if isinstance(event, SnapshotInstalled):
+                    role.on_installed()
+                else:
+                    role.on_refused()
 
     def _on_event(self, event: VoterEvent) -> None:
         core, role = self._core, self._role

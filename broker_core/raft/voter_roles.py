@@ -139,12 +139,10 @@ class VoterRoles:
     def _unattach(self, epoch: int, *, again: VoterEvent | None = None) -> None:
         """In a newer epoch; a running election timer runs on."""
         match self._role:
-            case UnattachedRole(deadline_ms=running) | CandidateRole(deadline_ms=running):
-                deadline_ms = running
-            case ResignedRole(deadline_ms=running):
-                deadline_ms = running
-            case ProspectiveRole(deadline_ms=running, tally=tally) if not tally.is_lost:
-                deadline_ms = running
+            case UnattachedRole() | CandidateRole() | ResignedRole() as role:
+                deadline_ms = role.deadline_ms
+            case ProspectiveRole() as role if not role.tally.is_lost:
+                deadline_ms = role.deadline_ms
             case _:
                 deadline_ms = self._core.next_election_ms()
         self._become(UnattachedRole(ElectionState(leader_epoch=epoch), deadline_ms), again=again)
