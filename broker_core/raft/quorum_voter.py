@@ -31,10 +31,7 @@ from broker_core.raft.observer_events import (
     SnapshotInstalled,
     SnapshotRefused,
 )
-from broker_core.raft.quorum_values import (
-    NO_NODE,
-    ElectionState,
-)
+from broker_core.raft.quorum_values import NO_NODE, ElectionState
 from broker_core.raft.request_checks import is_valid, kind_of
 from broker_core.raft.voter_core import Awaited
 from broker_core.raft.voter_events import (

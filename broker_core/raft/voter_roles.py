@@ -12,10 +12,7 @@ from broker_core.model.client_settings import BrokerAddress
 from broker_core.raft.election_roles import CandidateRole, ProspectiveRole, ResignedRole, UnattachedRole, VoteTally
 from broker_core.raft.follower_role import FollowerRole
 from broker_core.raft.leader_role import LeaderRole
-from broker_core.raft.observer_events import (
-    QuorumLeaderChanged,
-    SaveElection,
-)
+from broker_core.raft.observer_events import QuorumLeaderChanged, SaveElection
 from broker_core.raft.quorum_values import (
     NO_NODE,
     ElectionState,
@@ -25,11 +22,7 @@ from broker_core.raft.quorum_values import (
     SnapshotId,
 )
 from broker_core.raft.voter_core import Awaited, VoterCore
-from broker_core.raft.voter_events import (
-    RequestReceived,
-    VoteRequest,
-    VoterEvent,
-)
+from broker_core.raft.voter_events import RequestReceived, VoteRequest, VoterEvent
 from broker_core.raft.voter_log import VoterLog
 from broker_core.raft.voter_table import VALID_PREDECESSORS, Role
 
