@@ -80,8 +80,8 @@ def test_a_crashed_member_loses_its_partitions_when_its_session_times_out(broker
 def test_members_without_partitions_wait_and_take_over(broker):
     topic, group = make_topic(broker, partition_count=1), broker.name("g")
     members = [ConfluentMember(broker, topic, group) for _ in range(3)]
-    settle(*members, until=share(1))
-    settle(*members, until=lambda *_: all(member.given for member in members))
+    # At once: the first to join has the partition until the others come, and in between no member has it.
+    settle(*members, until=lambda *shares: share(1)(*shares) and all(member.given for member in members))
     [busy] = [member for member in members if member.numbers == [0]]
     idle = [member for member in members if member is not busy]
     assert [member.numbers for member in idle] == [[], []]
