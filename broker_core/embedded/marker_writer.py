@@ -6,7 +6,8 @@ So each partition is checked under its lock:
     is it still being ended?        if not, another process completed it and its producer may have begun another
                                     transaction, which a late marker would end
     is the marker already written?  the producer's epoch is the marker's and it has no open transaction: a crash, or
-                                    another process, came between marker and completion
+                                    another process, came between marker and completion. A marker of the other kind is
+                                    an error of this transaction: it is never completed
 
 A partition that was added and never written gets its marker too: the marker's epoch fences a writer that passed its
 check and has not written yet. Partitions of deleted topics are skipped.
@@ -16,14 +17,14 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from broker_core.embedded.coordinator_state import CoordinatorState
-from broker_core.log.producer_entry import ProducerEntry
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.model.exceptions import (
+    ContradictingMarkerError,
     StreamlogError,
     UnknownPartitionError,
     UnknownTopicError,
@@ -35,6 +36,7 @@ from broker_core.storage.append_group import AppendOutcome
 from broker_core.storage.writable_partition import WritablePartition
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
 from broker_core.txn.transaction_replies import EndingTransaction
+from broker_core.txn.written_markers import check_written_marker, has_marker
 
 _ATTEMPT_COUNT: Final = 5
 
@@ -57,48 +59,69 @@ class MarkerWriter:
         self._clock = clock
         self._on_rolled = on_rolled
 
-    def write(self, endings: Sequence[EndingTransaction]) -> dict[TopicPartition, Exception]:
-        """The markers are durable on return, except in the returned partitions, each with its error."""
+    def write(self, endings: Sequence[EndingTransaction]) -> dict[EndingTransaction, Exception]:
+        """The markers are durable on return, except those of the returned endings, each with its first error."""
         by_partition: defaultdict[TopicPartition, list[EndingTransaction]] = defaultdict(list)
         for ending in endings:
             for partition in ending.partitions:
                 by_partition[partition].append(ending)
-        errors: dict[TopicPartition, Exception] = {}
+        errors: dict[EndingTransaction, Exception] = {}
         for partition, them in sorted(by_partition.items()):
-            error = self._try_to_write(partition, them)
-            if error is not None:
-                errors[partition] = error
+            errors = self._try_to_write(partition, them) | errors
         return errors
 
-    def _try_to_write(self, partition: TopicPartition, endings: list[EndingTransaction]) -> Exception | None:
-        """Returns the error; None if there was none or the topic was deleted. A topic that was deleted and exists again
-        was recreated meanwhile: the markers are tried on the new one."""
+    def _try_to_write(
+        self, partition: TopicPartition, endings: list[EndingTransaction]
+    ) -> Mapping[EndingTransaction, Exception]:
+        """Returns the errors; none if the topic was deleted. A topic that was deleted and exists again was recreated
+        meanwhile: the markers are tried on the new one."""
         error: Exception | None = None
         for _ in range(_ATTEMPT_COUNT):
             try:
-                self._write_to(partition, endings)
-                return None
+                return self._write_to(partition, endings)
             except (StreamlogError, OSError) as found:
                 error = found
             if self._access.topic_id_of(partition) is None:
-                return None
+                return {}
             if not isinstance(error, UnknownTopicError | UnknownPartitionError):
                 break
-        return error
+        assert error is not None
+        error.add_note(
+            "The end of the transaction is decided. The next process that opens the transactions writes its marker in"
+            f" {partition}."
+        )
+        return dict.fromkeys(endings, error)
 
-    def _write_to(self, partition: TopicPartition, endings: list[EndingTransaction]) -> None:
-        append = partial(self._append_missing, endings=endings)
+    def _write_to(
+        self, partition: TopicPartition, endings: list[EndingTransaction]
+    ) -> Mapping[EndingTransaction, ContradictingMarkerError]:
+        """Returns the endings that the partition contradicts; the markers of the others are written."""
+        refused: dict[EndingTransaction, ContradictingMarkerError] = {}
+        append = partial(self._append_missing, endings=endings, refused=refused)
         outcome = self._state.retrying(lambda: self._access.write(partition, append))
         if outcome is not None and outcome.rolled:
             self._on_rolled(partition)
+        return refused
 
-    def _append_missing(self, store: WritablePartition, *, endings: list[EndingTransaction]) -> AppendOutcome | None:
+    def _append_missing(
+        self,
+        store: WritablePartition,
+        *,
+        endings: list[EndingTransaction],
+        refused: dict[EndingTransaction, ContradictingMarkerError],
+    ) -> AppendOutcome | None:
         still_ending = set(self._state.look_held(TransactionCoordinator.ending))
         now_ms = self._clock.now_ms()
         batches = bytearray()
         for ending in endings:
+            if ending not in still_ending:
+                continue
             entry = store.producer_entry(ending.producer_id)
-            if ending not in still_ending or _has_marker(entry, ending):
+            if has_marker(entry, ending):
+                try:
+                    check_written_marker(store.topic_partition, store.last_marker(ending.producer_id), ending)
+                except ContradictingMarkerError as error:
+                    refused[ending] = error
                 continue
             if entry is not None and entry.producer_epoch > ending.producer_epoch:
                 _log.warning(
@@ -116,12 +139,3 @@ class MarkerWriter:
                 timestamp_ms=now_ms,
             )
         return store.append_control(batches, now_ms=now_ms) if batches else None
-
-
-def _has_marker(entry: ProducerEntry | None, ending: EndingTransaction) -> bool:
-    return (
-        entry is not None
-        and entry.producer_epoch == ending.producer_epoch
-        and entry.transaction_first_offset is None
-        and entry.coordinator_epoch >= 0
-    )

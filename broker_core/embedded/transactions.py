@@ -254,18 +254,13 @@ class Transactions:
         if not endings:
             return
         errors = self._markers.write(endings)
-        whole = [ending for ending in endings if not errors.keys() & set(ending.partitions)]
+        whole = [ending for ending in endings if ending not in errors]
         if whole:
             # Only those that no other process completed meanwhile: their ids may have begun another transaction.
             self._log.change(
                 lambda coordinator: coordinator.plan_complete(whole, now_ms=self._clock.now_ms()), may_be_lost=_always
             )
-        for partition, error in errors.items():
-            error.add_note(
-                "The end of the transaction is decided. The next process that opens the transactions writes"
-                " its marker in"
-                f" {partition}."
-            )
+        for error in errors.values():
             raise error
 
 

@@ -86,6 +86,7 @@ class ProducerState:
         # First offsets ascend, since a later transaction opens at a higher offset. So the oldest is always the first
         # item.
         self._open = dict(sorted(_without_none(opened)))
+        self._markers: dict[int, EndTransactionMarker] = {}
         self._unreplicated: dict[int, int] = {}
         self._writing: set[int] = set()
         """Producers with batches since the last check for silent ones."""
@@ -95,6 +96,10 @@ class ProducerState:
     def entries(self) -> Mapping[int, ProducerEntry]:
         """By producer id. A view: it changes with the next replay."""
         return MappingProxyType(self._entries)
+
+    def last_marker(self, producer_id: int) -> EndTransactionMarker | None:
+        """The producer's last marker. None: there is none, or it is older than the snapshot that replay began with."""
+        return self._markers.get(producer_id)
 
     def open_transactions(self) -> Mapping[int, int]:
         """Producer id -> first offset, oldest first."""
@@ -161,6 +166,8 @@ class ProducerState:
         self._entries.update(overlay.entries)
         self._open.update(overlay.opened)
         self._writing.add(header.producer_id)
+        if marker is not None:
+            self._markers[header.producer_id] = marker
         if completed is not None:
             self._open.pop(completed.first_offset, None)
             self._unreplicated[completed.first_offset] = completed.last_offset
@@ -205,6 +212,7 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self._entries[producer_id]
+            self._markers.pop(producer_id, None)
         self._writing.clear()
         return len(expired)
 

@@ -36,6 +36,7 @@
     │   ├── CoordinatorFencedError         a marker of an older transaction coordinator
     │   ├── InvalidProducerIdMappingError  another producer id than the transactional id has
     │   ├── InvalidTransactionStateError   what is asked does not fit the state of the producer's transaction
+    │   │   └── ContradictingMarkerError     a partition has an abort marker of a committed transaction, or the reverse
     │   └── ConcurrentTransactionsError    its last transaction is still being ended: ask again
     ├── CoordinatorError                 a broker's coordinator cannot tell now: ask again
     │   ├── CoordinatorLoadingError        it is reading its log
@@ -242,6 +243,10 @@ class InvalidProducerIdMappingError(ProducerError):
 
 class InvalidTransactionStateError(ProducerError):
     error_code = ErrorCode.invalid_txn_state
+
+
+class ContradictingMarkerError(InvalidTransactionStateError):
+    """Fields: `partition`, `producer_id`."""
 
 
 class ConcurrentTransactionsError(ProducerError):

@@ -22,6 +22,7 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.placed_writes import PlacedAppend
 from broker_core.ports import FileSystem
+from broker_core.record.control_records import EndTransactionMarker
 from broker_core.storage import maintenance
 from broker_core.storage.append_group import (
     AppendOutcome,
@@ -45,6 +46,7 @@ from broker_core.storage.compaction_run import (
     swap_segments,
 )
 from broker_core.storage.key_filter_files import place_key_filter, remove_unfinished_filters
+from broker_core.storage.marker_lookup import find_last_marker
 from broker_core.storage.partition_bounds import BOUNDS_FILE_NAME
 from broker_core.storage.partition_reader import partition_bounds
 from broker_core.storage.partition_rebuilder import PartitionRebuilder
@@ -203,6 +205,12 @@ class WritablePartition(PartitionRebuilder):
     def producer_entry(self, producer_id: int) -> ProducerEntry | None:
         """The state of a producer, as of the last refresh or append."""
         return self._writer.loaded().log.producers.entries.get(producer_id)
+
+    def last_marker(self, producer_id: int) -> EndTransactionMarker | None:
+        """The producer's last marker, as of the last refresh or append. None: the log has none. May read the log."""
+        log = self._writer.loaded().log
+        known = log.producers.last_marker(producer_id)
+        return known or find_last_marker(self._fs, self.directory, log.segments, producer_id)
 
     def open_transactions(self) -> dict[int, int]:
         """Producer id to first offset of its open transaction, as of the last refresh or append."""

@@ -35,12 +35,7 @@ from broker_core.model.exceptions import (
     InvalidTransactionStateError,
     UnknownTransactionalIdError,
 )
-from broker_core.model.identifiers import (
-    NO_PRODUCER_ID,
-    NO_TIMESTAMP,
-    ProducerIdAndEpoch,
-    TopicPartition,
-)
+from broker_core.model.identifiers import NO_PRODUCER_ID, NO_TIMESTAMP, ProducerIdAndEpoch, TopicPartition
 from broker_core.model.limits import (
     MAX_EXPIRED_ID_COUNT,
     MAX_TRANSACTION_TIMEOUT_MS,
@@ -380,6 +375,7 @@ class TransactionCoordinator:
             is_commit=value.state in COMMITS,
             partitions=value.partitions,
             coordinator_epoch=self._coordinator_epoch,
+            is_epoch_bumped=value.client_version >= steps.CLIENT_VERSION,
         )
 
 

@@ -32,3 +32,5 @@ class EndingTransaction:
     is_commit: bool
     partitions: tuple[TopicPartition, ...]
     coordinator_epoch: int
+    is_epoch_bumped: bool
+    """No other end of the producer has this epoch. False: a client below version 2 ended it."""

@@ -177,11 +177,6 @@ class CoordinatorRuntime(Generic[State, Record]):
         )
         self._append(batch, 1, held, producer)
 
-    def newest_coordinator_epoch(self, producer_id: int) -> int:
-        """The coordinator epoch of the producer's last marker in this log; -1: none."""
-        entry = None if self._replica is None else self._replica.producer_entries().get(producer_id)
-        return -1 if entry is None else entry.coordinator_epoch
-
     def _planned(
         self,
         plan: Callable[[State], CoordinatorResult[Record, Reply]],

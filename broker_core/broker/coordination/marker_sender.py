@@ -5,8 +5,9 @@
 A marker is queued after everything that was admitted to its partition while the transaction was open, so no record of
 the transaction follows its marker. After a disk error the marker is retried until it is written: the decision is final.
 Sending twice is harmless until the transaction is complete: its producer cannot begin another one before that.
-Partitions of deleted topics are skipped, and so are logs that only their coordinator writes: no transaction has records
-there.
+A partition that has the marker of the other kind is an error: such a transaction is never completed, and each start
+logs it. Partitions of deleted topics are skipped, and so are logs that only their coordinator writes: no transaction
+has records there.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from broker_core.broker.callback_errors import OnError
 from broker_core.broker.partition.replica import Replica
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.log.append_request import AppendRequest
+from broker_core.log.producer_entry import ProducerEntry
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.exceptions import (
+    ContradictingMarkerError,
     InvalidTopicNameError,
     ProducerFencedError,
     StreamlogError,
@@ -33,6 +36,7 @@ from broker_core.model.topic_name import is_internal_topic
 from broker_core.ports import Clock
 from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker
 from broker_core.txn.transaction_replies import EndingTransaction
+from broker_core.txn.written_markers import check_written_marker, has_marker
 
 _log: Final = logging.getLogger(__name__)
 
@@ -55,8 +59,6 @@ class GroupLog(Protocol):
         on_done: Callable[[], None],
         on_error: OnError,
     ) -> None: ...
-
-    def newest_coordinator_epoch(self, producer_id: int) -> int: ...
 
 
 class MarkerSender:
@@ -140,6 +142,8 @@ class MarkerSender:
         def failed(error: StreamlogError) -> None:
             if isinstance(error, UnknownTopicError | UnknownPartitionError | InvalidTopicNameError):
                 done()
+            elif isinstance(error, ContradictingMarkerError):
+                _log.error("transactional_id=%s: %s", ending.transactional_id, error)
             elif isinstance(error, ProducerFencedError):
                 _log.warning("transactional_id=%s: a marker was not written: %s", ending.transactional_id, error)
                 done()
@@ -149,31 +153,47 @@ class MarkerSender:
                 )
                 self._retry(partition, ending, on_written)
 
-        def known(newest_epoch: int) -> None:
+        def checked(entry: ProducerEntry | None) -> None:
             # Another broker may have served the directory before, with a higher coordinator epoch than ours.
-            newest = max(ending.coordinator_epoch, newest_epoch)
+            newest = max(ending.coordinator_epoch, -1 if entry is None else entry.coordinator_epoch)
             marker = EndTransactionMarker(is_commit=ending.is_commit, coordinator_epoch=newest)
             self.write(partition, producer, marker, done, failed)
 
-        self._when_epoch_known(partition, ending.producer_id, known, failed)
+        self._when_checked(partition, ending, checked, failed)
 
-    def _when_epoch_known(
-        self, partition: TopicPartition, producer_id: int, on_known: Callable[[int], None], on_error: OnError
+    def _when_checked(
+        self,
+        partition: TopicPartition,
+        ending: EndingTransaction,
+        on_checked: Callable[[ProducerEntry | None], None],
+        on_error: OnError,
     ) -> None:
-        """Passes the coordinator epoch of the producer's last marker in the partition; -1: none. After a start it is
-        read from the log."""
-        if partition == CONSUMER_OFFSETS_PARTITION:
-            on_known(self._groups.newest_coordinator_epoch(producer_id))
-            return
+        """Passes the producer's entry in the partition; None: there is none. After a start it is read from the log.
+        `on_error` gets ContradictingMarkerError if the log has a marker of this end that is of the other kind."""
         try:
             replica = self._replicas.get(partition)
         except StreamlogError as error:
-            on_error(error)
+            if partition == CONSUMER_OFFSETS_PARTITION and isinstance(error, UnknownTopicError):
+                # Its coordinator may be creating it, for records of this transaction: it takes the marker after them.
+                on_checked(None)
+            else:
+                on_error(error)
             return
 
         def known() -> None:
-            entry = replica.producer_entries().get(producer_id)
-            on_known(-1 if entry is None else entry.coordinator_epoch)
+            entry = replica.producer_entries().get(ending.producer_id)
+            if ending.is_epoch_bumped and has_marker(entry, ending):
+                replica.change(lambda store: store.last_marker(ending.producer_id), found, on_error)
+            else:
+                on_checked(entry)
+
+        def found(written: EndTransactionMarker | None) -> None:
+            try:
+                check_written_marker(partition, written, ending)
+            except ContradictingMarkerError as error:
+                on_error(error)
+                return
+            on_checked(replica.producer_entries().get(ending.producer_id))
 
         replica.when_producers_known(known, on_error)
 

@@ -6,7 +6,7 @@ from support.clients.transacting import SetClock, begin, everything, is_settled,
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.embedded.marker_writer import MarkerWriter
 from broker_core.log_directory.internal_topics import TRANSACTION_STATE_PARTITION
-from broker_core.model.exceptions import UnknownTopicError
+from broker_core.model.exceptions import ContradictingMarkerError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_reader import iter_headers
 from broker_core.record.control_records import (
@@ -78,6 +78,70 @@ def test_an_existing_marker_is_not_written_again(cluster):
     assert [cluster.bounds(p).log_end_offset for p in (T0, T1)] == ends
 
 
+def write_marker(cluster, partition, ending, *, is_commit):
+    marker = build_end_transaction_marker(
+        EndTransactionMarker(is_commit=is_commit, coordinator_epoch=0),
+        producer_id=ending.producer_id,
+        producer_epoch=ending.producer_epoch,
+        timestamp_ms=1,
+    )
+    cluster._opened().access.write(partition, lambda store: store.append_control(marker, now_ms=1))
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("is_in_snapshot", [False, True])
+def test_a_marker_of_the_other_kind_is_an_error_of_its_transaction_alone(cluster, is_commit, is_in_snapshot):
+    """It was taken for the marker of the end, because its kind was not read: the transaction counted as completed."""
+    contradicted, other = open_both(cluster, "id"), open_both(cluster, "other")
+    endings = decided(cluster, contradicted, other, commit=is_commit)
+    write_marker(cluster, T0, endings[0], is_commit=not is_commit)
+    if is_in_snapshot:
+        cluster._opened().access.write(T0, lambda store: store.roll(1))
+    with EmbeddedCluster(cluster.path, clock=SetClock()) as later:
+        errors = markers_of(later if is_in_snapshot else cluster).write(endings)
+    assert errors.keys() == {endings[0]}
+    error = errors[endings[0]]
+    assert isinstance(error, ContradictingMarkerError)
+    assert (error.partition, error.producer_id) == (T0, contradicted.producer_id)
+    assert f"t-0: producer {contradicted.producer_id} has" in str(error)
+    ends = [(producer.producer_id, producer.producer_epoch + 1, is_commit) for producer in (contradicted, other)]
+    assert markers_in(cluster, T1) == ends
+    assert markers_in(cluster, T0) == [(*ends[0][:2], not is_commit), ends[1]]
+
+
+def test_a_transaction_with_a_marker_of_the_other_kind_is_never_completed(cluster):
+    producer = open_both(cluster)
+    (ending,) = decided(cluster, producer)
+    write_marker(cluster, T0, ending, is_commit=False)
+    for _ in range(2):
+        with pytest.raises(ContradictingMarkerError, match=r"an abort marker .* 'id' decided a commit"):
+            cluster.end_transaction(producer, commit=True)
+    with pytest.raises(ContradictingMarkerError):
+        cluster.init_producer("id")
+    assert cluster._own().transactions._log.state.look(lambda coordinator: coordinator.ending()) == (ending,)
+    assert begin(cluster, "another", T0).producer_id != producer.producer_id
+
+
+def test_the_marker_of_the_last_transaction_is_no_error_where_an_old_client_kept_its_epoch(cluster):
+    """Its second transaction added the partition and wrote nothing there."""
+    producer = open_both(cluster)
+    log = cluster._own().transactions._log
+
+    def end(commit):
+        return log.change(
+            lambda coordinator: coordinator.plan_end(
+                [producer], commit=commit, new_producer_id=lambda: 99, now_ms=1, client_version=0
+            )
+        )
+
+    first = end(True)
+    assert markers_of(cluster).write(first) == {}
+    completed(cluster, first)
+    cluster.add_partitions_to_transaction(producer, [T0])
+    assert markers_of(cluster).write(end(False)) == {}
+    assert len(markers_in(cluster, T0)) == 1
+
+
 def test_markers_of_several_transactions_are_one_append_per_partition(cluster):
     endings = decided(cluster, *(open_both(cluster, f"id-{number}") for number in range(3)))
     appended = []
@@ -118,6 +182,7 @@ def test_an_undecided_transaction_gets_no_marker(cluster):
         is_commit=True,
         partitions=(T0, T1),
         coordinator_epoch=0,
+        is_epoch_bumped=True,
     )
     assert markers_of(cluster).write([forged]) == {}
     assert markers_in(cluster, T0) == markers_in(cluster, T1) == []
@@ -131,9 +196,9 @@ def test_partitions_of_deleted_topics_are_skipped_and_other_errors_are_raised(cl
     cluster.delete_topic("gone")
     (tmp_path / "log" / "t-0" / ".lock").unlink()
     (tmp_path / "log" / "t-0" / ".lock").mkdir()
-    errors = markers_of(cluster).write(endings)
-    assert errors.keys() == {T0}
-    assert "Is a directory" in str(errors[T0])
+    (error,) = markers_of(cluster).write(endings).values()
+    assert "Is a directory" in str(error)
+    assert "its marker in t-0" in error.__notes__[0]
     assert len(markers_in(cluster, T1)) == 1
     (tmp_path / "log" / "t-0" / ".lock").rmdir()
     assert markers_of(cluster).write(endings) == {}

@@ -512,7 +512,7 @@ def test_a_failed_marker_write_is_reported_and_completed_later(cluster, other, m
     def full(writer, partition, endings):
         if partition == T0:
             raise DiskFullError("the disk is full")
-        written(writer, partition, endings)
+        return written(writer, partition, endings)
 
     with monkeypatch.context() as patched:
         patched.setattr(MarkerWriter, "_write_to", full)

@@ -82,6 +82,7 @@ def test_an_open_transaction_is_aborted_before_the_next_instance_is_admitted(run
         is_commit=False,
         partitions=(ORDERS[0],),
         coordinator_epoch=0,
+        is_epoch_bumped=True,
     )
     assert runner.coordinator.ending() == (ending,)
     waiting = runner.plan_init()
@@ -344,6 +345,7 @@ def test_an_expired_transaction_is_not_completed(runner):
         is_commit=True,
         partitions=(),
         coordinator_epoch=0,
+        is_epoch_bumped=True,
     )
     assert runner.coordinator.plan_complete([ghost], now_ms=1).records == ()
 

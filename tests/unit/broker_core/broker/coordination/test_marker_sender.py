@@ -27,7 +27,7 @@ def sender(node):
     return MarkerSender(node.replicas, node.runtime, node.timers, node.clock)
 
 
-def an_ending(*partitions, epoch=1, is_commit=True, coordinator_epoch=0):
+def an_ending(*partitions, epoch=1, is_commit=True, coordinator_epoch=0, is_epoch_bumped=True):
     return EndingTransaction(
         transactional_id="t",
         producer_id=7,
@@ -35,6 +35,7 @@ def an_ending(*partitions, epoch=1, is_commit=True, coordinator_epoch=0):
         is_commit=is_commit,
         partitions=partitions,
         coordinator_epoch=coordinator_epoch,
+        is_epoch_bumped=is_epoch_bumped,
     )
 
 
@@ -120,3 +121,46 @@ def test_a_single_marker_is_validated_by_the_log(node, sender):
         sender.write(partition, producer, marker, lambda: told.append("written"), lambda each: told.append(type(each)))
         node.jobs.run_all()
     assert told == ["written", ProducerFencedError, UnknownTopicError, "written"]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_marker_of_the_other_kind_is_an_error_that_names_partition_and_producer(tmp_path, caplog, is_known):
+    """A second marker was written behind it, and the transaction counted as completed."""
+    node = TallyNode(tmp_path / "log")
+    node.create("t", partition_count=2)
+    partitions = (T0, T1, CONSUMER_OFFSETS_PARTITION)
+    told = []
+    for partition in (T0, CONSUMER_OFFSETS_PARTITION):
+        node.set("a", 1, producer=ProducerIdAndEpoch(producer_id=7, producer_epoch=0))
+        sender = MarkerSender(node.replicas, node.runtime, node.timers, node.clock)
+        abort = EndTransactionMarker(is_commit=False, coordinator_epoch=0)
+        sender.write(partition, PRODUCER, abort, lambda: told.append("written"), told.append)
+        node.jobs.run_all()
+    assert told == ["written", "written"]
+    if not is_known:
+        for partition in partitions:
+            node.replica(partition).change(lambda store: store.roll(1), told.append, told.append)
+        node.jobs.run_all()
+        node.stop()
+        node = TallyNode(tmp_path / "log")
+    ends = [node.replica(each).bounds.log_end_offset for each in partitions]
+    sender = MarkerSender(node.replicas, node.runtime, node.timers, node.clock)
+    written = []
+    sender.send([an_ending(*partitions)], written.append)
+    for _ in range(3):
+        node.jobs.run_all()
+        node.fire_timers(1_000)
+    assert written == []
+    assert sender.under_way == {an_ending(*partitions): {T0, CONSUMER_OFFSETS_PARTITION}}
+    assert [node.replica(each).bounds.log_end_offset for each in partitions] == [ends[0], ends[1] + 1, ends[2]]
+    for partition in ("t-0", "__consumer_offsets-0"):
+        assert caplog.text.count(f"{partition}: producer 7 has an abort marker with epoch 1") == 1
+
+
+def test_the_marker_of_an_old_client_s_last_transaction_is_no_error(node, sender):
+    written = []
+    sender.send([an_ending(T0, is_commit=False)], written.append)
+    node.jobs.run_all()
+    sender.send([an_ending(T0, is_epoch_bumped=False)], written.append)
+    node.jobs.run_all()
+    assert len(written) == 2
