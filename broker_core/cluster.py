@@ -21,13 +21,15 @@ from broker_core.model.transaction_state import TransactionState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic. `configs` holds only the settings that were set; defaults are in `model.topic_config`."""
+    """A topic. `configs` holds only the settings that were set; defaults are in `model.topic_config`. `leaderless`: the
+    partitions that no broker led when it was asked; none in a directory or on object storage."""
 
     name: str
     topic_id: UUID
     partition_count: int
     configs: Mapping[str, str] = field(default_factory=dict)
     is_internal: bool = False
+    leaderless: frozenset[int] = frozenset()
 
     def with_shown_configs(self) -> TopicDescription:
         """The same with its settings as a broker tells them, parsed; the metadata log keeps what was typed."""
@@ -204,14 +206,12 @@ class Cluster(Protocol):
         self, name: str, *, partition_count: int | None = None, configs: Mapping[str, str] | None = None
     ) -> TopicDescription:
         """Durable when it returns. Raises InvalidTopicNameError, TopicExistsError, InvalidPartitionsError and
-        InvalidConfigError.
-        """
+        InvalidConfigError."""
         ...
 
     def auto_creates_topics(self) -> bool | None:
-        """Whether a topic that is missing may be made because somebody writes to it: always in a directory, at brokers
-        as their auto.create.topics.enable says. None: they do not tell this user.
-        """
+        """Whether a write creates a missing topic: always in a directory, at brokers according to
+        auto.create.topics.enable. None: this user may not read that setting."""
         ...
 
     def delete_topic(self, name: str) -> None: ...

@@ -10,7 +10,8 @@ Offsets are not records: markers, aborted transactions and compaction take some 
 only such offsets left has a lag in offsets, and 0 ms. Records below the log start were removed unread: they are part
 of the offset lag, as in Kafka's tools, and of `lost_offsets`.
 
-An error of one partition does not affect the others: its numbers are None, and `error` has the reason.
+An error of one partition does not affect the others: its numbers are None, and `error` has the reason. A partition that
+has no leader is not asked: a client would wait for its leader until the deadline of a call, for each such partition.
 
 The decisions of a sink and the topic ids of a source are left out: they are commits of a group for an internal topic,
 but not read positions. The lag of an ordinary group that reads an internal topic is included.
@@ -18,6 +19,7 @@ but not read positions. The lag of an ordinary group that reads an internal topi
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -42,6 +44,9 @@ from broker_core.record.columns import decode
 FETCH_BYTES: Final = 64 * 1024
 MAX_FETCH_COUNT: Final = 64
 """How many fetches the search for the first unread record makes, past markers and aborted records."""
+
+NO_LEADER: Final = "the partition has no leader now: the brokers that hold it are down"
+"""`PartitionLag.error` of such a partition."""
 
 GONE: Final = (UnknownTopicError, UnknownPartitionError)
 UNREADABLE_LAG_ERRORS: Final = (
@@ -89,10 +94,23 @@ def lag_of_group(
     if not committed:
         raise UnknownGroupError(f"Group {group_id!r} has no committed offsets.", group_id=group_id)
     is_own = group_id.startswith(OWN_GROUP_PREFIXES)
+    partitions = [each for each in sorted(committed) if not (is_own and is_internal_topic(each.topic))]
+    leaderless = leaderless_among(cluster, partitions)
     return tuple(
-        _lag(cluster, partition, committed[partition], now_ms, isolation)
-        for partition in sorted(committed)
-        if not (is_own and is_internal_topic(partition.topic))
+        PartitionLag(partition=each, committed=committed[each], error=NO_LEADER)
+        if each in leaderless
+        else _lag(cluster, each, committed[each], now_ms, isolation)
+        for each in partitions
+    )
+
+
+def leaderless_among(cluster: Cluster, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+    """Those that no broker leads now. Only what a broker tells at once: nothing waits for a leader."""
+    topics = cluster.describe_topics({partition.topic for partition in partitions}) if partitions else {}
+    return frozenset(
+        partition
+        for partition in partitions
+        if partition.topic in topics and partition.partition in topics[partition.topic].leaderless
     )
 
 

@@ -21,7 +21,7 @@ from broker_core.cli.screen import (
     show_table,
 )
 from broker_core.cluster import Cluster, GroupDescription, GroupMember
-from broker_core.group_lag import GONE, UNREADABLE_LAG_ERRORS, PartitionLag
+from broker_core.group_lag import GONE, NO_LEADER, UNREADABLE_LAG_ERRORS, PartitionLag, leaderless_among
 from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 
@@ -46,8 +46,12 @@ def rows_of_group(cluster: Cluster, group: GroupDescription, lags: Iterable[Part
         for partition in member.partitions:
             owners.setdefault(partition, []).append(member)
     rows: list[GroupRow] = []
+    leaderless = leaderless_among(cluster, owners.keys() - by_partition.keys())
     for partition in sorted(by_partition.keys() | owners.keys()):
-        row = _row(cluster, partition, by_partition.get(partition))
+        if partition in leaderless:
+            row = GroupRow(partition=partition, error=NO_LEADER)
+        else:
+            row = _row(cluster, partition, by_partition.get(partition))
         rows += [replace(row, member=owner) for owner in owners.get(partition, [None])]
     idle = (GroupRow(member=member) for member in group.members if not member.partitions)
     return (*rows, *idle)

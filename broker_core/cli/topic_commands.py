@@ -12,6 +12,7 @@ from broker_core.cli.error_sentence import UsageError, sentence
 from broker_core.cli.log_directory import parse_settings
 from broker_core.cli.screen import Column, counted, note, partition_json, show_json, show_table
 from broker_core.cluster import Cluster, PartitionBounds, TopicDescription
+from broker_core.group_lag import NO_LEADER
 from broker_core.model.exceptions import TopicExistsError, UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.topic_producer import describe_existing
@@ -182,11 +183,16 @@ def delete(
 
 
 def _bounds(cluster: Cluster, topic: TopicDescription) -> dict[int, PartitionBounds]:
-    """For the partitions in the directory: a broker's directory has only those of the broker."""
+    """For the partitions that can be asked: a broker's directory has only those of the broker, and a partition may
+    have no leader."""
     bounds = {}
     for number in range(topic.partition_count):
+        partition = TopicPartition(topic.name, number)
+        if number in topic.leaderless:
+            note(f"offsets of {partition} are unknown: {NO_LEADER}")
+            continue
         try:
-            bounds[number] = cluster.bounds(TopicPartition(topic.name, number))
+            bounds[number] = cluster.bounds(partition)
         except UnknownPartitionError as error:
             note(sentence(error))
     return bounds

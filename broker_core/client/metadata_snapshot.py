@@ -36,8 +36,13 @@ class TopicMetadata:
     partitions: tuple[PartitionMetadata, ...]
 
     @property
+    def leaderless(self) -> frozenset[int]:
+        """The numbers of the partitions without a leader."""
+        return frozenset(number for number, partition in enumerate(self.partitions) if partition.leader_id == NO_LEADER)
+
+    @property
     def has_all_leaders(self) -> bool:
-        return all(partition.leader_id != NO_LEADER for partition in self.partitions)
+        return not self.leaderless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -222,4 +222,5 @@ def _description(topic: TopicMetadata, configs: Mapping[str, str]) -> TopicDescr
         partition_count=len(topic.partitions),
         configs=configs,
         is_internal=topic.is_internal,
+        leaderless=topic.leaderless,
     )
