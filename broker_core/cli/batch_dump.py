@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
+from broker_core.cli.printable import printable_json
 from broker_core.cli.record_text import full_lines, json_lines
 from broker_core.cli.screen import format_timestamp, partition_json
 from broker_core.model.identifiers import TopicPartition
@@ -17,7 +17,7 @@ from broker_core.storage.verification import DumpedBatch
 
 def write_batch(partition: TopicPartition, batch: DumpedBatch, *, as_json: bool) -> None:
     """One line on stdout."""
-    line = json.dumps(_batch_json(partition, batch)) if as_json else _batch_line(partition, batch)
+    line = printable_json(_batch_json(partition, batch)) if as_json else _batch_line(partition, batch)
     sys.stdout.write(line + "\n")
 
 

@@ -2,14 +2,14 @@
 
 text   the value's bytes as they are and a line end; a null value is the word null. On a terminal control characters
        and bytes that are not UTF-8 are escaped, so that no record can control it.
-json   one object per line; exact: bytes that are not UTF-8 are in base64 in key_base64, value_base64.
+json   one object per line; exact: bytes that are not UTF-8 are in base64 in key_base64, value_base64. Control
+       characters are escaped, as JSON escapes them.
 full   for people: partition, offset, time, key, headers and value, with the same escapes.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from broker_core.cli.printable import printable
+from broker_core.cli.printable import printable, printable_json
 from broker_core.cli.screen import format_timestamp, partition_json
 from broker_core.model.identifiers import TopicPartition
 
@@ -72,7 +72,7 @@ def json_lines(partition: TopicPartition, batch: Any) -> bytes:
         }  # fmt: skip
         if headers is not None:
             record["headers"] = [{"key": header["key"], **_json_bytes("value", header["value"])} for header in headers]
-        lines.append(json.dumps(record, ensure_ascii=False))
+        lines.append(printable_json(record))
     return _joined(lines)
 
 

@@ -5,7 +5,6 @@ Tables fit the terminal; in a pipe or file they are as wide as needed. Progress 
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from broker_core.cli.printable import printable
+from broker_core.cli.printable import printable, printable_json
 from broker_core.model.identifiers import TopicPartition
 
 _UNLIMITED_WIDTH = 100_000
@@ -93,8 +92,8 @@ def _show_records(console: Console, headings: Sequence[str], rows: Sequence[Sequ
 
 
 def show_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    """One JSON document on stdout. Control characters are escaped."""
+    print(printable_json(value, indent=2))
 
 
 def partition_json(partition: TopicPartition) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """Text of others, made harmless."""
 
+import json
+import sys
+
 import pytest
 
-from broker_core.cli.printable import printable
+from broker_core.cli.printable import printable, printable_json
 
 
 @pytest.mark.parametrize("text", ["", "plain", "größer 値 🙂", "[red]", "back\\slash"])
@@ -21,3 +24,15 @@ def test_printable_text_is_unchanged(text):
 )
 def test_control_characters_and_line_breaks_are_escaped(text, shown):
     assert printable(text) == shown
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_has_no_character_that_a_terminal_obeys_and_the_same_value(indent):
+    """U+0080 to U+009F were written as they are: U+009B begins a control sequence, as ESC [ does."""
+    characters = [chr(number) for number in range(sys.maxunicode + 1)]
+    value = {"größer 値 🙂": characters[::-1], "\x9b2J": "\u202egpj \udcff"}
+    shown = printable_json(value, indent=indent)
+    assert json.loads(shown) == value
+    assert shown.replace("\n", "").isprintable()
+    assert '"größer 値 🙂"' in shown
+    assert ("\n" in shown) == (indent is not None)
