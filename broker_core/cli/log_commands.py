@@ -41,7 +41,7 @@ from broker_core.cluster import Cluster, TopicDescription
 from broker_core.model.exceptions import UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
-from broker_core.model.topic_name import partition_folder
+from broker_core.model.topic_name import is_internal_topic, partition_folder
 from broker_core.storage.os_file_system import OsFileSystem
 from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.unfinished_swaps import SwapsFinished
@@ -161,22 +161,33 @@ def verify(
     """Read everything and check it against its checksums and indexes.
 
     Nothing is changed. Exit code 3 means that damage was found. A wrong or missing index is not damage: it is rebuilt
-    when it is needed. Nor is an object that is not the log's.
+    when it is needed. Nor is an object that is not the log's. Partitions of internal topics, such as
+    __consumer_offsets, are counted apart.
     """
     verified = _verified_objects if isinstance(path, ObjectUrl) else _verified_files
-    findings, foreign, count = verified(path, command_config, topic, partition)
+    findings, foreign, partitions = verified(path, command_config, topic, partition)
+    internal_count = sum(is_internal_topic(where.topic) for where in partitions)
+    count = len(partitions) - internal_count
     damage_count = sum(finding.is_damage for _, finding in findings)
     if as_json:
-        shown = {"partitions": count, "damage": damage_count, "findings": [_finding_json(*f) for f in findings]}
-        show_json(shown | {"foreign_objects": [found._asdict() for found in foreign]})
+        show_json(
+            {
+                "partitions": count,
+                "internal_partitions": internal_count,
+                "damage": damage_count,
+                "findings": [_finding_json(*found) for found in findings],
+                "foreign_objects": [found._asdict() for found in foreign],
+            }
+        )
     else:
         for _, finding in findings:
             print(_finding_line(path, finding))
         for found in foreign:
             print(foreign_line(found))
         other_count = len(findings) + len(foreign) - damage_count
+        internal = f" and {counted(internal_count, 'internal partition')}" if internal_count else ""
         note(
-            f"{counted(count, 'partition')} verified, {counted(damage_count, 'damaged place')}, "
+            f"{counted(count, 'partition')}{internal} verified, {counted(damage_count, 'damaged place')}, "
             f"{counted(other_count, 'other finding')}"
         )
     if damage_count:
@@ -238,28 +249,28 @@ def _stores(path: Path, topic: str | None, only: int | None) -> Iterator[tuple[T
 
 def _verified_files(
     path: Path, command_config: Path | None, topic: str | None, only: int | None
-) -> tuple[list[tuple[TopicPartition, Finding]], list[ForeignObject], int]:
-    """(findings, objects that are not the log's, count of partitions)."""
+) -> tuple[list[tuple[TopicPartition, Finding]], list[ForeignObject], list[TopicPartition]]:
+    """(findings, objects that are not the log's, the partitions)."""
     _refuse_config(command_config)
     findings: list[tuple[TopicPartition, Finding]] = []
-    count = 0
+    partitions: list[TopicPartition] = []
     for where, store in _stores(path, topic, only):
         with byte_progress(f"verifying {where}") as progress:
             findings.extend((where, found) for found in store.verify(progress.show))
-        count += 1
-    return findings, [], count
+        partitions.append(where)
+    return findings, [], partitions
 
 
 def _verified_objects(
     url: ObjectUrl, command_config: Path | None, topic: str | None, only: int | None
-) -> tuple[list[tuple[TopicPartition, Finding]], list[ForeignObject], int]:
+) -> tuple[list[tuple[TopicPartition, Finding]], list[ForeignObject], list[TopicPartition]]:
     """The same for objects, relative to the log. Foreign ones are looked for if all topics are verified."""
     with open_object_log(url, command_config) as cluster:
         cluster.require_all_commits()
         partitions = _all_partitions(cluster, topic, only)
         findings = [(where, found) for where in partitions for found in verify_ranges(cluster, where)]
         foreign = list(cluster.find_foreign_objects()) if topic is None else []
-        return findings, foreign, len(partitions)
+        return findings, foreign, partitions
 
 
 def _refuse_config(command_config: Path | None) -> None:

@@ -2,6 +2,10 @@
 
 import json
 
+from broker_core.cluster import GroupOffset
+from broker_core.embedded.embedded_cluster import open_embedded
+from broker_core.model.identifiers import TopicPartition
+
 
 def corrupt(path, position):
     data = bytearray(path.read_bytes())
@@ -42,7 +46,21 @@ def test_verify_of_an_intact_log_finds_nothing(streamlog):
     sound = streamlog("log", "verify", "--json")
     assert sound.status == 0
     assert sound.json["damage"] == 0
-    assert sound.json["partitions"] >= 1
+    assert (sound.json["partitions"], sound.json["internal_partitions"]) == (1, 0)
+
+
+def test_verify_counts_internal_partitions_apart(streamlog, log_path):
+    """They were counted among the partitions of the topics that were created."""
+    streamlog("produce", "t", stdin=b"a\n")
+    with open_embedded(log_path) as cluster:
+        cluster.commit_offsets("g", {TopicPartition("t", 0): GroupOffset(offset=1)})
+    assert streamlog("log", "verify").err == (
+        "1 partition and 1 internal partition verified, 0 damaged places, 0 other findings\n"
+    )
+    counts = streamlog("log", "verify", "--json").json
+    assert (counts["partitions"], counts["internal_partitions"]) == (1, 1)
+    only = streamlog("log", "verify", "__consumer_offsets")
+    assert only.err.startswith("0 partitions and 1 internal partition verified")
 
 
 def test_verify_finds_a_flipped_byte_and_exits_with_3(streamlog, log_path):
