@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_log.read_plan import PlannedRead
 from broker_core.object_log.stored_batches import place
 from broker_core.record.batch_header import HEADER_BYTES, LENGTH_PREFIX_BYTES
@@ -35,8 +35,8 @@ class FetchedRanges(NamedTuple):
 class BatchFetcher:
     """Thread-safe."""
 
-    def __init__(self, means: LogMeans) -> None:
-        self._means = means
+    def __init__(self, ports: LogPorts) -> None:
+        self._ports = ports
         self._lock = threading.Lock()
         self._places: OrderedDict[tuple[str, int, int], int] = OrderedDict()
         """(object, position of the range, offset) -> byte in the range where the batch with that offset begins."""
@@ -156,7 +156,7 @@ class BatchFetcher:
                 self._places.popitem(last=False)
 
     def _get(self, read: PlannedRead, start: int, length: int) -> memoryview:
-        return self._means.store.get_ranges(read.object, [(read.position + start, length)])[0]
+        return self._ports.store.get_ranges(read.object, [(read.position + start, length)])[0]
 
     # -- whole ranges --
 
@@ -177,9 +177,9 @@ class BatchFetcher:
 
         def get(name: str) -> list[memoryview]:
             spans = [(reads[slot].position, reads[slot].size_bytes) for slot in by_object[name]]
-            return self._means.store.get_ranges(name, spans)
+            return self._ports.store.get_ranges(name, spans)
 
-        answers = self._means.requests.gather([partial(get, name) for name in by_object])
+        answers = self._ports.requests.gather([partial(get, name) for name in by_object])
         found: list[bytearray] = [bytearray()] * len(reads)
         for slots, datas in zip(by_object.values(), answers, strict=True):
             for slot, data in zip(slots, datas, strict=True):
@@ -199,7 +199,7 @@ class BatchFetcher:
         return data
 
     def _file(self, read: PlannedRead) -> str:
-        return f"{self._means.store.url}/{read.object}"
+        return f"{self._ports.store.url}/{read.object}"
 
     def _cut_off(self, read: PlannedRead, position: int) -> Exception:
         return corrupt_batch(

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from broker_core.model.exceptions import CorruptObjectError, ObjectLogFormatError, ObjectNotFoundError
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_cluster.shared_log import SharedLog
 from broker_core.object_log.checkpoint_codec import decode_checkpoint
 from broker_core.object_log.group_codec import decode_group
@@ -41,11 +41,11 @@ class ForeignObject(NamedTuple):
     problem: str
 
 
-def find_foreign_objects(means: LogMeans, log: SharedLog) -> Iterator[ForeignObject]:
+def find_foreign_objects(ports: LogPorts, log: SharedLog) -> Iterator[ForeignObject]:
     """Lists every folder, and reads the checkpoints and groups."""
     # Listed before the end of the log is looked up, so that no new commit is taken for a foreign one.
-    commits = [entry.path for entry in means.store.list_after(COMMIT_PREFIX)]
-    checkpoints = [entry.path for entry in means.store.list_after(CHECKPOINT_PREFIX)]
+    commits = [entry.path for entry in ports.store.list_after(COMMIT_PREFIX)]
+    checkpoints = [entry.path for entry in ports.store.list_after(CHECKPOINT_PREFIX)]
     log_id, end = log.read(lambda image: (image.log_id, image.number))
     for path in commits:
         number = number_of(path)
@@ -61,14 +61,14 @@ def find_foreign_objects(means: LogMeans, log: SharedLog) -> Iterator[ForeignObj
         elif number > end:
             yield ForeignObject(path, f"the log ends at commit {end}")
         else:
-            yield from _unreadable(means, path, partial(decode_checkpoint, log_id=log_id, number=number))
-    yield from _foreign_data(means)
-    yield from _foreign_groups(means)
+            yield from _unreadable(ports, path, partial(decode_checkpoint, log_id=log_id, number=number))
+    yield from _foreign_data(ports)
+    yield from _foreign_groups(ports)
 
 
-def _foreign_data(means: LogMeans) -> Iterator[ForeignObject]:
-    latest_ms = means.clock.now_ms() + CLOCK_TOLERANCE_MS
-    for entry in means.store.list_after(DATA_PREFIX):
+def _foreign_data(ports: LogPorts) -> Iterator[ForeignObject]:
+    latest_ms = ports.clock.now_ms() + CLOCK_TOLERANCE_MS
+    for entry in ports.store.list_after(DATA_PREFIX):
         begun_ms = begun_ms_of(entry.path)
         if begun_ms is None:
             yield ForeignObject(entry.path, _FOREIGN_NAME)
@@ -76,18 +76,18 @@ def _foreign_data(means: LogMeans) -> Iterator[ForeignObject]:
             yield ForeignObject(entry.path, "its name has a time in the future, so it is not removed as garbage")
 
 
-def _foreign_groups(means: LogMeans) -> Iterator[ForeignObject]:
-    for entry in means.store.list_after(GROUP_PREFIX):
+def _foreign_groups(ports: LogPorts) -> Iterator[ForeignObject]:
+    for entry in ports.store.list_after(GROUP_PREFIX):
         path = entry.path
         if not is_group(path):
             yield ForeignObject(path, _FOREIGN_NAME)
         else:
-            yield from _unreadable(means, path, partial(decode_group, path=path))
+            yield from _unreadable(ports, path, partial(decode_group, path=path))
 
 
-def _unreadable(means: LogMeans, path: str, decode: Callable[[memoryview], object]) -> Iterator[ForeignObject]:
+def _unreadable(ports: LogPorts, path: str, decode: Callable[[memoryview], object]) -> Iterator[ForeignObject]:
     try:
-        decode(means.store.get(path).data)
+        decode(ports.store.get(path).data)
     except ObjectNotFoundError:
         return  # removed since it was listed
     except (CorruptObjectError, ObjectLogFormatError) as error:

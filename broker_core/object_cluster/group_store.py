@@ -22,7 +22,7 @@ from broker_core.model.exceptions import (
 )
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_cluster.shared_log import Proposal, SharedLog
 from broker_core.object_log.commit import PinOffsets
 from broker_core.object_log.group_codec import GroupObject, decode_group, encode_group
@@ -55,16 +55,16 @@ class _OwnVersion:
 class GroupStore:
     """Thread-safe."""
 
-    def __init__(self, means: LogMeans, log: SharedLog) -> None:
-        self._means = means
+    def __init__(self, ports: LogPorts, log: SharedLog) -> None:
+        self._ports = ports
         self._log = log
         self._own: dict[str, _OwnVersion] = {}
         """By group: the version that this process wrote last."""
 
     def list_groups(self) -> tuple[str, ...]:
         """Without objects that are not groups: one of them must not hide the others."""
-        paths = [entry.path for entry in self._means.store.list_after(GROUP_PREFIX) if is_group(entry.path)]
-        found = self._means.requests.gather([partial(self._maybe_group_at, path) for path in paths])
+        paths = [entry.path for entry in self._ports.store.list_after(GROUP_PREFIX) if is_group(entry.path)]
+        found = self._ports.requests.gather([partial(self._maybe_group_at, path) for path in paths])
         topics = self._topics_by_id()
         return tuple(sorted(group.group_id for group in found if group is not None and _named(group, topics)))
 
@@ -76,7 +76,7 @@ class GroupStore:
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
         """Commits the pins first, so that retention is blocked before a client sees the offsets as committed."""
-        now_ms = self._means.clock.now_ms()
+        now_ms = self._ports.clock.now_ms()
         topics = {topic.name: topic for topic in self._topics_by_id().values()}
         # The same checks as in any other cluster: names, numbers, lengths.
         GroupOffsets().plan_commit(group_id, offsets, now_ms=now_ms)
@@ -106,7 +106,7 @@ class GroupStore:
         """Writes the requested offsets into the group, or with None removes all. See `pin_plan` for the order of
         steps."""
         path = group_path(group_id)
-        writer = self._means.entropy.random_bytes(16).hex()
+        writer = self._ports.entropy.random_bytes(16).hex()
         for _ in range(MAX_ATTEMPT_COUNT):
             known, etag = self._get(path, group_id)
             own = self._own.get(group_id)
@@ -120,14 +120,14 @@ class GroupStore:
             data = encode_group(GroupObject(group_id=group_id, writer=writer, offsets=offsets))
             try:
                 new_etag = (
-                    self._means.store.put_if_absent(path, data)
+                    self._ports.store.put_if_absent(path, data)
                     if etag is None
-                    else self._means.store.put_if_matches(path, data, etag)
+                    else self._ports.store.put_if_matches(path, data, etag)
                 )
             except ObjectPreconditionError:
-                self._means.sleep_ms(20 * self._means.dice())
+                self._ports.sleep_ms(20 * self._ports.dice())
             except (ObjectOutcomeUnknownError, ObjectThrottledError):
-                self._means.sleep_ms(200 * self._means.dice())
+                self._ports.sleep_ms(200 * self._ports.dice())
             else:
                 self._own[group_id] = _OwnVersion(
                     etag=new_etag,
@@ -137,10 +137,10 @@ class GroupStore:
                 self._give_up(group_id, seen)
                 return
         raise ObjectOutcomeUnknownError(
-            f"{self._means.store.url}/{path} could not be replaced in {MAX_ATTEMPT_COUNT} attempts: other"
+            f"{self._ports.store.url}/{path} could not be replaced in {MAX_ATTEMPT_COUNT} attempts: other"
             " processes write"
             " it continually, or the store does not respond.",
-            url=self._means.store.url,
+            url=self._ports.store.url,
             object=path,
         )
 
@@ -149,7 +149,7 @@ class GroupStore:
     ) -> tuple[dict[Place, Pin], int | None]:
         """(pins to release once the group is replaced, commit number of this process's pins). The known pins of the
         group are valid as long as no other process has written the group."""
-        now_ms = self._means.clock.now_ms()
+        now_ms = self._ports.clock.now_ms()
 
         def plan(image: LogImage) -> Proposal | None:
             alive = {place: one for place, one in (asked or {}).items() if image.partition(*place) is not None}
@@ -185,10 +185,10 @@ class GroupStore:
     def _get(self, path: str, group_id: str = "") -> tuple[GroupObject, str | None]:
         """The group and its etag; no offsets and no etag if the group does not exist."""
         try:
-            stored = self._means.store.get(path)
+            stored = self._ports.store.get(path)
         except ObjectNotFoundError:
             return GroupObject(group_id=group_id, writer=""), None
-        return decode_group(stored.data, path=path, url=self._means.store.url), stored.etag
+        return decode_group(stored.data, path=path, url=self._ports.store.url), stored.etag
 
     def _topics_by_id(self) -> dict[UUID, TopicDescription]:
         known = self._log.read(lambda image: {topic.topic_id: topic for topic in image.topics.values()})

@@ -24,7 +24,7 @@ from broker_core.model.exceptions import (
     ObjectStoreUnsuitableError,
     ObjectThrottledError,
 )
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_log.checkpoint_codec import decode_checkpoint
 from broker_core.object_log.commit_codec import decode_commit
 from broker_core.object_log.log_identity import decode_identity, decode_latest, encode_identity
@@ -45,66 +45,66 @@ _FIRST_WAIT_MS: Final = 100.0
 logger: Final = logging.getLogger(__name__)
 
 
-def load_image(means: LogMeans) -> LogImage | None:
+def load_image(ports: LogPorts) -> LogImage | None:
     """An image to start from, possibly an old one; None if there is no log. Raises ObjectStoreError,
     CorruptObjectError."""
-    latest = _latest(means)
+    latest = _latest(ports)
     if latest is not None:
-        image = _checkpoint(means, *latest)
+        image = _checkpoint(ports, *latest)
         if image is not None:
             return image
     try:
-        log_id = decode_identity(means.store.get(LOG_OBJECT).data, url=means.store.url)
+        log_id = decode_identity(ports.store.get(LOG_OBJECT).data, url=ports.store.url)
     except ObjectNotFoundError:
         if latest is None:
             return None
         raise ObjectLogFormatError(
-            f"{means.store.url} has checkpoints and no {LOG_OBJECT}: it was removed, or the checkpoints belong"
+            f"{ports.store.url} has checkpoints and no {LOG_OBJECT}: it was removed, or the checkpoints belong"
             " to another log.",
-            url=means.store.url,
+            url=ports.store.url,
         ) from None
-    listed = (number_of(entry.path) for entry in means.store.list_after(CHECKPOINT_PREFIX))
+    listed = (number_of(entry.path) for entry in ports.store.list_after(CHECKPOINT_PREFIX))
     for number in sorted((number for number in listed if number is not None), reverse=True):
-        image = _checkpoint(means, log_id, number)
+        image = _checkpoint(ports, log_id, number)
         if image is not None:
             return image
     return LogImage(log_id)
 
 
-def count_listed_commits(means: LogMeans, after: int) -> int:
+def count_listed_commits(ports: LogPorts, after: int) -> int:
     """How many commits follow commit `after` without a gap. One request for a thousand."""
-    listed = (number_of(entry.path) for entry in means.store.list_after(COMMIT_PREFIX, commit_path(after)))
+    listed = (number_of(entry.path) for entry in ports.store.list_after(COMMIT_PREFIX, commit_path(after)))
     numbers = (number for number in listed if number is not None)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(numbers, count(after + 1), strict=False)))
 
 
-def require_all_commits(means: LogMeans, image_number: int, log_id: UUID) -> None:
+def require_all_commits(ports: LogPorts, image_number: int, log_id: UUID) -> None:
     """Raises CorruptObjectError if commit `image_number` + 1 does not exist, but a later one does: a reader that counts
     up would take `image_number` for the last one. One request, and one for each object with a later number.
 
     An object that is not a commit of this log is none: somebody else put it there (`foreign_objects`).
     """
     wanted = commit_path(image_number + 1)
-    later = (entry.path for entry in means.store.list_after(COMMIT_PREFIX, commit_path(image_number)))
-    found = next((path for path in later if path == wanted or _is_commit(means, path, log_id)), wanted)
+    later = (entry.path for entry in ports.store.list_after(COMMIT_PREFIX, commit_path(image_number)))
+    found = next((path for path in later if path == wanted or _is_commit(ports, path, log_id)), wanted)
     if found == wanted:
         return
     try:
-        means.store.get(wanted)
+        ports.store.get(wanted)
     except ObjectNotFoundError:
         raise CorruptObjectError(
-            f"{means.store.url}/{wanted} is missing, but {found} exists: a commit was removed. What it and later"
+            f"{ports.store.url}/{wanted} is missing, but {found} exists: a commit was removed. What it and later"
             " commits contained is not readable. Stop all writers, and restore the object.",
             object=wanted,
         ) from None
 
 
-def _is_commit(means: LogMeans, path: str, log_id: UUID) -> bool:
+def _is_commit(ports: LogPorts, path: str, log_id: UUID) -> bool:
     number = number_of(path)
     if number is None:
         return False
     try:
-        decode_commit(means.store.get(path).data, log_id=log_id, number=number, url=means.store.url)
+        decode_commit(ports.store.get(path).data, log_id=log_id, number=number, url=ports.store.url)
     except (CorruptObjectError, ObjectNotFoundError):
         return False
     except ObjectLogFormatError:
@@ -112,60 +112,60 @@ def _is_commit(means: LogMeans, path: str, log_id: UUID) -> bool:
     return True
 
 
-def create_log(means: LogMeans) -> LogImage:
+def create_log(ports: LogPorts) -> LogImage:
     """Creates the log unless another process has just done so. Raises ObjectStoreUnsuitableError for a store that
     ignores the conditions of writes: a second conditional creation of the same object must fail."""
-    log_id = random_id(means.entropy)
+    log_id = random_id(ports.entropy)
     content = encode_identity(log_id)
-    made_id = _make_identity(means, content)
+    made_id = _make_identity(ports, content)
     if made_id != log_id:
         return LogImage(made_id)
     try:
-        means.store.put_if_absent(LOG_OBJECT, content)
+        ports.store.put_if_absent(LOG_OBJECT, content)
     except ObjectPreconditionError:
         return LogImage(log_id)
     raise ObjectStoreUnsuitableError(
-        f"{means.store.url}: the store does not support conditional writes: a second creation of {LOG_OBJECT} with"
+        f"{ports.store.url}: the store does not support conditional writes: a second creation of {LOG_OBJECT} with"
         " If-None-Match succeeded. A log needs conditional writes; use another store or a newer version"
         " of it.",
-        url=means.store.url,
+        url=ports.store.url,
     )
 
 
-def _make_identity(means: LogMeans, content: bytes) -> UUID:
+def _make_identity(ports: LogPorts, content: bytes) -> UUID:
     """The identity of the log that exists afterwards, created by this process or another one."""
     for attempt in range(_MAKE_ATTEMPT_COUNT):
         try:
-            means.store.put_if_absent(LOG_OBJECT, content)
+            ports.store.put_if_absent(LOG_OBJECT, content)
         except ObjectPreconditionError:
             pass
         except (ObjectOutcomeUnknownError, ObjectThrottledError):
             if attempt + 1 == _MAKE_ATTEMPT_COUNT:
                 raise
-            means.sleep_ms(_FIRST_WAIT_MS * float(1 << attempt) * (0.5 + means.dice()))
+            ports.sleep_ms(_FIRST_WAIT_MS * float(1 << attempt) * (0.5 + ports.dice()))
             continue
         break
-    return decode_identity(means.store.get(LOG_OBJECT).data, url=means.store.url)
+    return decode_identity(ports.store.get(LOG_OBJECT).data, url=ports.store.url)
 
 
-def no_log(means: LogMeans) -> ObjectLogFormatError:
+def no_log(ports: LogPorts) -> ObjectLogFormatError:
     return ObjectLogFormatError(
-        f"There is no log at {means.store.url}: it holds no {LOG_OBJECT}.", url=means.store.url, object=LOG_OBJECT
+        f"There is no log at {ports.store.url}: it holds no {LOG_OBJECT}.", url=ports.store.url, object=LOG_OBJECT
     )
 
 
-def _latest(means: LogMeans) -> tuple[UUID, int] | None:
+def _latest(ports: LogPorts) -> tuple[UUID, int] | None:
     try:
-        return decode_latest(means.store.get(LATEST_CHECKPOINT).data)
+        return decode_latest(ports.store.get(LATEST_CHECKPOINT).data)
     except ObjectNotFoundError:
         return None
 
 
-def _checkpoint(means: LogMeans, log_id: UUID, number: int) -> LogImage | None:
+def _checkpoint(ports: LogPorts, log_id: UUID, number: int) -> LogImage | None:
     path = checkpoint_path(number)
     try:
-        data = means.store.get(path).data
-        return decode_checkpoint(data, log_id=log_id, number=number, url=means.store.url)
+        data = ports.store.get(path).data
+        return decode_checkpoint(data, log_id=log_id, number=number, url=ports.store.url)
     except ObjectNotFoundError:
         return None
     except CorruptObjectError as error:

@@ -18,7 +18,7 @@ from broker_core.model.exceptions import StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.object_cluster.batch_fetcher import BatchFetcher
 from broker_core.object_cluster.image_loader import require_all_commits
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_cluster.range_rewriter import RangeRewriter, RewrittenRanges
 from broker_core.object_cluster.shared_log import Proposal, SharedLog
 from broker_core.object_log.checkpoint_codec import encode_checkpoint
@@ -76,10 +76,10 @@ class LogMaintenanceReport:
 class LogMaintenance:
     """Thread-safe."""
 
-    def __init__(self, means: LogMeans, log: SharedLog, fetcher: BatchFetcher) -> None:
-        self._means = means
+    def __init__(self, ports: LogPorts, log: SharedLog, fetcher: BatchFetcher) -> None:
+        self._ports = ports
         self._log = log
-        self._rewriter = RangeRewriter(means, fetcher)
+        self._rewriter = RangeRewriter(ports, fetcher)
         self._checkpoint_number = 0
         self._swept_ms = 0
 
@@ -90,7 +90,7 @@ class LogMaintenance:
         for name in topics or ():
             if name not in known:
                 raise UnknownTopicError(f"Topic '{name}' does not exist.", topic=name)
-        require_all_commits(self._means, number, log_id)
+        require_all_commits(self._ports, number, log_id)
         report = LogMaintenanceReport()
         wanted = None if topics is None else frozenset(topics)
         self._guarded(report, lambda: self._retain(report, wanted))
@@ -106,12 +106,12 @@ class LogMaintenance:
         self._guarded(report, lambda: self._checkpoint(report, least_behind=COMMITS_BETWEEN_CHECKPOINTS))
         self._guarded(report, lambda: self._retain(report, None))
         self._rewrite(report, None, max_bytes=MAX_REWRITTEN_BYTES_BEHIND_COMMIT)
-        now_ms = self._means.clock.now_ms()
+        now_ms = self._ports.clock.now_ms()
         if now_ms - self._swept_ms > DEFAULT_GRACE_MS // 4:
             self._swept_ms = now_ms
             self._guarded(report, lambda: self._remove_garbage(report, DEFAULT_GRACE_MS))
         for error in report.errors:
-            logger.warning("maintenance of %s: %s", self._means.store.url, error)
+            logger.warning("maintenance of %s: %s", self._ports.store.url, error)
         return report
 
     def _guarded(self, report: LogMaintenanceReport, step: Callable[[], None]) -> None:
@@ -126,7 +126,7 @@ class LogMaintenance:
         removed: list[int] = []
 
         def plan(image: LogImage) -> Proposal | None:
-            now_ms = self._means.clock.now_ms()
+            now_ms = self._ports.clock.now_ms()
             names = {topic.topic_id: topic.name for topic in image.topics.values()}
             planned = plan_log_starts(image, now_ms)
             moves = [move for move in planned if topics is None or names[move.topic_id] in topics]
@@ -159,7 +159,7 @@ class LogMaintenance:
                     failed.add(TopicPartition(job.topic, job.partition))
 
     def _compactions(self, image: LogImage) -> Iterator[RewriteJob]:
-        return plan_compactions(image, self._means.clock.now_ms())
+        return plan_compactions(image, self._ports.clock.now_ms())
 
     def _merges(self, image: LogImage) -> Iterator[RewriteJob]:
         return plan_merges(image)
@@ -205,23 +205,23 @@ class LogMaintenance:
         if encoded is None:
             return
         number, checkpoint, latest = encoded
-        self._means.store.put(checkpoint_path(number), checkpoint)
-        self._means.store.put(LATEST_CHECKPOINT, latest)
+        self._ports.store.put(checkpoint_path(number), checkpoint)
+        self._ports.store.put(LATEST_CHECKPOINT, latest)
         self._checkpoint_number = report.checkpoint_number = number
         old = [each for each in self._checkpoint_numbers() if each <= number]
-        self._means.store.delete([checkpoint_path(each) for each in sorted(old)[:-KEPT_CHECKPOINT_COUNT]])
+        self._ports.store.delete([checkpoint_path(each) for each in sorted(old)[:-KEPT_CHECKPOINT_COUNT]])
 
     def _checkpoint_numbers(self) -> list[int]:
-        numbers = (number_of(entry.path) for entry in self._means.store.list_after(CHECKPOINT_PREFIX))
+        numbers = (number_of(entry.path) for entry in self._ports.store.list_after(CHECKPOINT_PREFIX))
         return [number for number in numbers if number is not None]
 
     # -- garbage --
 
     def _remove_garbage(self, report: LogMaintenanceReport, grace_ms: int) -> None:
-        now_ms = self._means.clock.now_ms()
+        now_ms = self._ports.clock.now_ms()
         number = self._log.read(lambda image: image.number)
         horizon_ms = garbage_horizon_ms(now_ms=now_ms, store_now_ms=self._store_now_ms(number), grace_ms=grace_ms)
-        self._means.store.remove_abandoned(horizon_ms)
+        self._ports.store.remove_abandoned(horizon_ms)
         listed = list(self._begun_before(horizon_ms))
         candidates = self._log.read(
             lambda image: [one for one in listed if _may_be_garbage(image, one.path, horizon_ms)]
@@ -237,13 +237,13 @@ class LogMaintenance:
         sizes = {entry.path: entry.size_bytes for entry in candidates}
         for start in range(0, len(garbage), DELETED_AT_ONCE):
             paths = garbage[start : start + DELETED_AT_ONCE]
-            self._means.store.delete(paths)
+            self._ports.store.delete(paths)
             report.removed_object_count += len(paths)
             report.removed_bytes += sum(sizes[path] for path in paths)
 
     def _begun_before(self, horizon_ms: int) -> Iterator[ObjectEntry]:
         """Data objects, ordered by time."""
-        for entry in self._means.store.list_after(DATA_PREFIX):
+        for entry in self._ports.store.list_after(DATA_PREFIX):
             begun_ms = begun_ms_of(entry.path)
             if begun_ms is None:
                 continue  # somebody else's object
@@ -253,8 +253,8 @@ class LogMaintenance:
 
     def _store_now_ms(self, number: int) -> int | None:
         """When the newest commit or checkpoint was written, by the store's clock."""
-        commits = self._means.store.list_after(COMMIT_PREFIX, commit_path(max(0, number - 1)))
-        checkpoints = self._means.store.list_after(CHECKPOINT_PREFIX)
+        commits = self._ports.store.list_after(COMMIT_PREFIX, commit_path(max(0, number - 1)))
+        checkpoints = self._ports.store.list_after(CHECKPOINT_PREFIX)
         entries = [*islice(commits, DELETED_AT_ONCE), *islice(checkpoints, DELETED_AT_ONCE)]
         return max((entry.modified_ms for entry in entries), default=None)
 

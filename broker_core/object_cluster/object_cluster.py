@@ -41,7 +41,7 @@ from broker_core.object_cluster.foreign_objects import ForeignObject, find_forei
 from broker_core.object_cluster.group_store import GroupStore
 from broker_core.object_cluster.image_loader import require_all_commits
 from broker_core.object_cluster.log_maintenance import LogMaintenance, LogMaintenanceReport
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_cluster.maintenance_turn import MaintenanceTurn
 from broker_core.object_cluster.object_lookups import ObjectLookups, bounds_of, partition_of
 from broker_core.object_cluster.object_reads import ObjectReads, knows
@@ -70,25 +70,25 @@ class ObjectCluster(TransactionsRefused):
     """
 
     def __init__(
-        self, means: LogMeans, *, create: bool = False, num_partitions: int = 1, maintains: bool = True
+        self, ports: LogPorts, *, create: bool = False, num_partitions: int = 1, maintains: bool = True
     ) -> None:
-        self._means = means
+        self._ports = ports
         self._turn = MaintenanceTurn(lambda: self._maintenance.maintain_behind_commit()) if maintains else None
-        self._log = SharedLog(means, create=create, on_committed=self._on_committed)
-        self._fetcher = BatchFetcher(means)
+        self._log = SharedLog(ports, create=create, on_committed=self._on_committed)
+        self._fetcher = BatchFetcher(ports)
         self._reads = ObjectReads(self._log, self._fetcher)
-        self._lookups = ObjectLookups(self._log, self._fetcher, url=means.store.url)
-        self._placed = PlacedAppends(means, self._log)
-        self._staging = StagedCommits(means, self._log)
-        self._topics = ObjectTopics(means, self._log, num_partitions=num_partitions)
-        self._groups = GroupStore(means, self._log)
-        self._maintenance = LogMaintenance(means, self._log, self._fetcher)
+        self._lookups = ObjectLookups(self._log, self._fetcher, url=ports.store.url)
+        self._placed = PlacedAppends(ports, self._log)
+        self._staging = StagedCommits(ports, self._log)
+        self._topics = ObjectTopics(ports, self._log, num_partitions=num_partitions)
+        self._groups = GroupStore(ports, self._log)
+        self._maintenance = LogMaintenance(ports, self._log, self._fetcher)
         self._inspection = RangeInspection(self._log, self._fetcher)
 
     @property
     def url(self) -> str:
         """The URL of the log, without secrets."""
-        return self._means.store.url
+        return self._ports.store.url
 
     def exists(self) -> bool:
         """Whether there is a log, or the first write may create it. Raises ObjectStoreError if the store cannot
@@ -106,10 +106,10 @@ class ObjectCluster(TransactionsRefused):
         self._log.ensure()
 
     def _url(self) -> str:
-        return self._means.store.url
+        return self._ports.store.url
 
     def _fresh_producer(self) -> ProducerIdAndEpoch:
-        return fresh_producer(self._means)
+        return fresh_producer(self._ports)
 
     # -- topics --
 
@@ -217,9 +217,9 @@ class ObjectCluster(TransactionsRefused):
             lambda image: knows(image, partition),
             lambda image: (partition_of(image, partition)[0], _config_of(image, partition.topic)),
         )
-        now_ms = self._means.clock.now_ms()
+        now_ms = self._ports.clock.now_ms()
         valid = validate_batches(batches, config=config, now_ms=now_ms, name=str(partition))
-        path = data_path(now_ms, self._means.entropy.random_bytes(16))
+        path = data_path(now_ms, self._ports.entropy.random_bytes(16))
         ranges: list[AppendedRange] = []
         position = 0
         sealed = bytearray(valid.buffer)
@@ -228,7 +228,7 @@ class ObjectCluster(TransactionsRefused):
                 AppendedRange(topic_id, partition.partition, DataRange(path, position, piece.nbytes, *totals))
             )
             position += piece.nbytes
-        self._means.store.put(path, sealed)
+        self._ports.store.put(path, sealed)
         committed = self._log.commit(lambda image: _append_proposal(image, ranges))
         assert committed is not None, "an object of this call was committed before it"
         base_offset = committed.base_offsets[0]
@@ -273,11 +273,11 @@ class ObjectCluster(TransactionsRefused):
 
     def require_all_commits(self) -> None:
         """Raises CorruptObjectError if a commit was removed and later ones exist."""
-        require_all_commits(self._means, *self._log.read(lambda image: (image.number, image.log_id)))
+        require_all_commits(self._ports, *self._log.read(lambda image: (image.number, image.log_id)))
 
     def find_foreign_objects(self) -> Iterator[ForeignObject]:
         """Objects in the folders of the log that are not the log's; see `foreign_objects`."""
-        return find_foreign_objects(self._means, self._log)
+        return find_foreign_objects(self._ports, self._log)
 
     def inspect_ranges(self, partition: TopicPartition) -> Iterator[InspectedRange]:
         """Reads and checks every range of the partition; see `RangeInspection`."""
@@ -311,7 +311,7 @@ class ObjectCluster(TransactionsRefused):
         if self._turn is not None:
             self._turn.stop()
         self._log.close()
-        self._means.store.close()
+        self._ports.store.close()
 
     def __enter__(self) -> ObjectCluster:
         return self

@@ -18,7 +18,7 @@ from broker_core.metadata.metadata_records import (
     PartitionRecord,
     TopicRecord,
 )
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_cluster.shared_log import Proposal, SharedLog
 from broker_core.object_log.commit import Change, DeleteTopic, PutTopic
 from broker_core.object_log.log_image import LogImage
@@ -31,8 +31,8 @@ TopicPlan = Callable[[MetadataController], CoordinatorResult[MetadataRecord, Top
 class ObjectTopics:
     """`num_partitions`: the partition count of a new topic if the request has none."""
 
-    def __init__(self, means: LogMeans, log: SharedLog, *, num_partitions: int) -> None:
-        self._means = means
+    def __init__(self, ports: LogPorts, log: SharedLog, *, num_partitions: int) -> None:
+        self._ports = ports
         self._log = log
         self._num_partitions = num_partitions
 
@@ -45,7 +45,7 @@ class ObjectTopics:
         count = self._num_partitions if partition_count is None else partition_count
         return self._change(
             lambda controller: controller.plan_create_topic(
-                name, partition_count=count, configs=configs or {}, entropy=self._means.entropy
+                name, partition_count=count, configs=configs or {}, entropy=self._ports.entropy
             ),
             _put,
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from broker_core.cluster import Cluster
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_cluster.object_cluster import ObjectCluster
 from broker_core.object_store.open_store import open_store
 from broker_core.placed_writes import PlacedWrites
@@ -22,7 +22,7 @@ def open_objects(
     a missing log. `maintains`: see `ObjectCluster`. Raises InvalidConfigError for a wrong URL or option,
     ObjectStoreUnsuitableError without the client library.
     """
-    return ObjectCluster(LogMeans(store=open_store(url, options)), create=create, maintains=maintains)
+    return ObjectCluster(LogPorts(store=open_store(url, options)), create=create, maintains=maintains)
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from itertools import groupby
 from uuid import UUID
 
 from broker_core.model.identifiers import TopicPartition
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_cluster.object_lookups import partition_of
 from broker_core.object_cluster.shared_log import Proposal, SharedLog
 from broker_core.object_cluster.staged_upload import MAX_RANGE_BYTES
@@ -29,8 +29,8 @@ from broker_core.record.batch_reader import iter_headers
 class PlacedAppends:
     """Thread-safe."""
 
-    def __init__(self, means: LogMeans, log: SharedLog) -> None:
-        self._means = means
+    def __init__(self, ports: LogPorts, log: SharedLog) -> None:
+        self._ports = ports
         self._log = log
 
     def append(self, appends: Sequence[PlacedAppend]) -> None:
@@ -57,11 +57,11 @@ class PlacedAppends:
 
     def _upload(self, groups: Sequence[_Group]) -> list[list[PlacedRange]]:
         """Writes one object with all batches. Returns the ranges of each group."""
-        path = data_path(self._means.clock.now_ms(), self._means.entropy.random_bytes(16))
+        path = data_path(self._ports.clock.now_ms(), self._ports.entropy.random_bytes(16))
         pieces = [group.pieces() for group in groups]
         if not any(pieces):
             return [[] for _ in groups]
-        upload = self._means.store.upload(path)
+        upload = self._ports.store.upload(path)
         try:
             position = 0
             placed: list[list[PlacedRange]] = []

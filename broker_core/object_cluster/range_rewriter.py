@@ -8,7 +8,7 @@ from typing import Final
 from broker_core.log.compaction import Compaction
 from broker_core.model.limits import COMPACTION_MEMORY_BYTES
 from broker_core.object_cluster.batch_fetcher import BatchFetcher
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_log.data_range import DataRange, PlacedRange
 from broker_core.object_log.maintenance_plan import MERGED_RANGE_BYTES, RewriteJob
 from broker_core.object_log.object_names import data_path
@@ -35,8 +35,8 @@ class RewrittenRanges:
 class RangeRewriter:
     """Errors leave an unreferenced object, or none."""
 
-    def __init__(self, means: LogMeans, fetcher: BatchFetcher) -> None:
-        self._means = means
+    def __init__(self, ports: LogPorts, fetcher: BatchFetcher) -> None:
+        self._ports = ports
         self._fetcher = fetcher
 
     def merge(self, job: RewriteJob) -> RewrittenRanges:
@@ -50,9 +50,9 @@ class RangeRewriter:
         compaction = Compaction(
             job.compaction,
             config=job.config,
-            now_ms=self._means.clock.now_ms(),
+            now_ms=self._ports.clock.now_ms(),
             memory_bytes=COMPACTION_MEMORY_BYTES,
-            digest_key=self._means.entropy.random_bytes(_DIGEST_KEY_BYTES),
+            digest_key=self._ports.entropy.random_bytes(_DIGEST_KEY_BYTES),
             aborted=(),
             producers={},
         )
@@ -84,8 +84,8 @@ class RangeRewriter:
 
     def _write(self, from_offset: int, until_offset: int, parts: Iterator[bytearray]) -> tuple[PlacedRange, ...]:
         """Ranges of about MERGED_RANGE_BYTES that together cover the offsets."""
-        path = data_path(self._means.clock.now_ms(), self._means.entropy.random_bytes(16))
-        writing = _OutputObject(self._means, path)
+        path = data_path(self._ports.clock.now_ms(), self._ports.entropy.random_bytes(16))
+        writing = _OutputObject(self._ports, path)
         try:
             gathered = bytearray()
             for part in parts:
@@ -102,8 +102,8 @@ class RangeRewriter:
 
 
 class _OutputObject:
-    def __init__(self, means: LogMeans, path: str) -> None:
-        self._means = means
+    def __init__(self, ports: LogPorts, path: str) -> None:
+        self._ports = ports
         self._path = path
         self._upload: ObjectUpload | None = None
         self._position = 0
@@ -114,7 +114,7 @@ class _OutputObject:
         base_offset = int.from_bytes(batches[:8], "big")
         sealed = seal_placed(batches, base_offset=base_offset)
         if self._upload is None:
-            self._upload = self._means.store.upload(self._path)
+            self._upload = self._ports.store.upload(self._path)
         self._upload.write(batches)
         self._ranges.append(PlacedRange(base_offset, DataRange(self._path, self._position, len(batches), *sealed)))
         self._position += len(batches)

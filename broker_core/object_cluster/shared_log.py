@@ -36,7 +36,7 @@ from broker_core.model.exceptions import (
     StreamlogError,
 )
 from broker_core.object_cluster.image_loader import count_listed_commits, create_log, load_image, no_log
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_log.commit import Change, Commit
 from broker_core.object_log.commit_codec import decode_commit, encode_commit
 from broker_core.object_log.log_image import LogImage
@@ -83,9 +83,9 @@ class SharedLog:
     process."""
 
     def __init__(
-        self, means: LogMeans, *, create: bool, on_committed: Callable[[int], None] = lambda number: None
+        self, ports: LogPorts, *, create: bool, on_committed: Callable[[int], None] = lambda number: None
     ) -> None:
-        self._means = means
+        self._ports = ports
         self._create = create
         self._on_committed = on_committed
         self._is_closed = False
@@ -123,7 +123,7 @@ class SharedLog:
     ) -> Answer:
         """The same, but looks for new commits also if it last did so longer ago than `max_age_ms`."""
         with self._lock:
-            is_recent = self._means.steady_ms() - self._looked_at_ms <= max_age_ms
+            is_recent = self._ports.steady_ms() - self._looked_at_ms <= max_age_ms
             return self.read_known(lambda image: is_recent and is_known(image), look)
 
     def one_look(self) -> AbstractContextManager[None]:
@@ -162,8 +162,8 @@ class SharedLog:
         with self._commit_lock, self._lock:
             if self._maybe_loaded() is None:
                 if not self._create:
-                    raise no_log(self._means)
-                self._image = create_log(self._means)
+                    raise no_log(self._ports)
+                self._image = create_log(self._ports)
 
     def _up_to_date(self) -> LogImage:
         was_loaded = self._image is not None
@@ -174,7 +174,7 @@ class SharedLog:
         return image
 
     def _on_looked(self) -> None:
-        self._looks.is_done, self._looked_at_ms = True, self._means.steady_ms()
+        self._looks.is_done, self._looked_at_ms = True, self._ports.steady_ms()
 
     def _loaded(self) -> LogImage:
         image = self._maybe_loaded()
@@ -182,13 +182,13 @@ class SharedLog:
             return image
         if self._create:
             return LogImage(_NO_LOG)  # like a directory that does not exist yet
-        raise no_log(self._means)
+        raise no_log(self._ports)
 
     def _maybe_loaded(self) -> LogImage | None:
         if self._is_closed:
-            raise StorageError(f"The log at {self._means.store.url} was closed.", url=self._means.store.url)
+            raise StorageError(f"The log at {self._ports.store.url} was closed.", url=self._ports.store.url)
         if self._image is None:
-            image = load_image(self._means)
+            image = load_image(self._ports)
             if image is not None:
                 self._image = image
                 self._fold_tail_of_loaded(image)
@@ -204,10 +204,10 @@ class SharedLog:
 
     def _fold_tail_of_loaded(self, image: LogImage) -> None:
         """The same for an image that was just loaded: one request more than there are commits, however many."""
-        if self._means.store.lists_from_start:
+        if self._ports.store.lists_from_start:
             self._fold_tail(image, _WINDOW_OF_LOADED_IMAGE)
         elif self._fold_next(image, 1):
-            left = count_listed_commits(self._means, image.number)
+            left = count_listed_commits(self._ports, image.number)
             while left > 0 and self._fold_next(image, min(left, _TAIL_WINDOW)):
                 left -= _TAIL_WINDOW
 
@@ -217,17 +217,17 @@ class SharedLog:
         for number, data in zip(numbers, self._read_commits(numbers), strict=True):
             if data is None:
                 return False
-            self._fold(image, decode_commit(data, log_id=image.log_id, number=number, url=self._means.store.url))
+            self._fold(image, decode_commit(data, log_id=image.log_id, number=number, url=self._ports.store.url))
         return True
 
     def _read_commits(self, numbers: range) -> list[memoryview | None]:
         def read(number: int) -> memoryview | None:
             try:
-                return self._means.store.get(commit_path(number)).data
+                return self._ports.store.get(commit_path(number)).data
             except ObjectNotFoundError:
                 return None
 
-        return self._means.requests.gather([partial(read, number) for number in numbers])
+        return self._ports.requests.gather([partial(read, number) for number in numbers])
 
     def _fold(self, image: LogImage, commit: Commit) -> None:
         try:
@@ -250,7 +250,7 @@ class SharedLog:
         commit remains unknown, and other ObjectStoreErrors.
         """
         with self._commit_lock:
-            attempt = _Attempt(writer=self._means.entropy.random_bytes(16).hex(), outline=outline)
+            attempt = _Attempt(writer=self._ports.entropy.random_bytes(16).hex(), outline=outline)
             self._in_flight, self._found_number = attempt.writer, 0
             try:
                 committed = self._commit(plan, attempt)
@@ -261,8 +261,8 @@ class SharedLog:
         return committed
 
     def _commit(self, plan: Plan, attempt: _Attempt) -> Committed | None:
-        means = self._means
-        means.wait_ms(self._turns.wait_before_next_ms(means.steady_ms(), means.dice()))
+        ports = self._ports
+        ports.wait_ms(self._turns.wait_before_next_ms(ports.steady_ms(), ports.dice()))
         while True:
             with self._lock:
                 if not self._found_number and not self._has_next(plan, attempt):
@@ -272,7 +272,7 @@ class SharedLog:
                 # Another thread of this process may have read it meanwhile.
                 is_made = self._found_number == commit.number
             if is_made or self._put(commit, attempt):
-                self._turns.on_committed(commit.number, means.steady_ms())
+                self._turns.on_committed(commit.number, ports.steady_ms())
                 return Committed(number=commit.number, writer=commit.writer, base_offsets=attempt.base_offsets)
 
     def _has_next(self, plan: Plan, attempt: _Attempt) -> bool:
@@ -292,7 +292,7 @@ class SharedLog:
         if proposal is None:
             return False
         if is_absent:
-            self._image = create_log(self._means)
+            self._image = create_log(self._ports)
             return self._has_next(plan, attempt)
         attempt.commit = self._next_commit(image, proposal, attempt)
         attempt.base_offsets = image.base_offsets_of(attempt.commit)
@@ -314,7 +314,7 @@ class SharedLog:
             log_id=image.log_id,
             number=image.number + 1,
             writer=attempt.writer,
-            time_ms=self._means.clock.now_ms(),
+            time_ms=self._ports.clock.now_ms(),
             changes=tuple(proposal.changes),
             app=proposal.app,
             previous_writer=image.last_writer,
@@ -331,15 +331,15 @@ class SharedLog:
 
     def _put(self, commit: Commit, attempt: _Attempt) -> bool:
         """Sends one request, and on failure looks for the commit. Returns whether it is committed."""
-        began_ms = self._means.steady_ms()
+        began_ms = self._ports.steady_ms()
         try:
-            self._means.store.put_if_absent(commit_path(commit.number), encode_commit(commit))
+            self._ports.store.put_if_absent(commit_path(commit.number), encode_commit(commit))
         except ObjectPreconditionError:
             return self._is_ours_after_all(commit, attempt)
         except (ObjectOutcomeUnknownError, ObjectThrottledError, ObjectStoreUnavailableError) as error:
             attempt.last_error = error
             return self._is_ours_after_all(commit, attempt)
-        self._turns.on_round_trip(self._means.steady_ms() - began_ms)
+        self._turns.on_round_trip(self._ports.steady_ms() - began_ms)
         with self._lock:
             # Otherwise another thread has read it already, or the image has to be loaded again.
             if self._image is not None and self._image.number == commit.number - 1:
@@ -363,16 +363,16 @@ class SharedLog:
         attempt.unanswered += 1
         if attempt.unanswered >= MAX_UNANSWERED_COUNT:
             raise self._unknown(commit, attempt)
-        self._means.wait_ms(_FIRST_WAIT_MS * float(1 << (attempt.unanswered - 1)) * (0.5 + self._means.dice()))
+        self._ports.wait_ms(_FIRST_WAIT_MS * float(1 << (attempt.unanswered - 1)) * (0.5 + self._ports.dice()))
         return False
 
     def _unknown(self, commit: Commit, attempt: _Attempt) -> StreamlogError:
         reason = "" if attempt.last_error is None else f" The last error: {attempt.last_error}"
         return ObjectOutcomeUnknownError(
-            f"{self._means.store.url}/{commit_path(commit.number)} was sent {attempt.unanswered} times and is not"
+            f"{self._ports.store.url}/{commit_path(commit.number)} was sent {attempt.unanswered} times and is not"
             " there: the commit may still arrive. Repeating it is safe: nothing is committed twice."
             f" (object.timeout.ms, object.max.retries){reason}",
-            url=self._means.store.url,
+            url=self._ports.store.url,
             object=commit_path(commit.number),
         )
 

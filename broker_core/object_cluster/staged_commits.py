@@ -17,7 +17,7 @@ from uuid import UUID
 
 from broker_core.cluster import TopicDescription
 from broker_core.log_directory.fork_guard import watch_for_fork
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_cluster.shared_log import Proposal, SharedLog
 from broker_core.object_cluster.staged_upload import DataUpload
 from broker_core.object_log.append_plan import AlreadyCommitted, plan_append
@@ -43,8 +43,8 @@ class _OwnCommits(NamedTuple):
 class StagedCommits:
     """`StagedWrites` without `last_version`. Thread-safe."""
 
-    def __init__(self, means: LogMeans, log: SharedLog) -> None:
-        self._means = means
+    def __init__(self, ports: LogPorts, log: SharedLog) -> None:
+        self._ports = ports
         self._log = log
         self._begin()
         watch_for_fork(self)
@@ -70,7 +70,7 @@ class StagedCommits:
                 return planned
             return self._log.read_known(lambda image: image.topic(name) is not None, lambda image: image.topic(name))
 
-        return DataUpload(self._means, find_topic, plan_number=None if plan is None else plan.commit_number)
+        return DataUpload(self._ports, find_topic, plan_number=None if plan is None else plan.commit_number)
 
     def commit(self, staged: Sequence[StagedData], app: AppVersion | None, plan: StagingPlan | None) -> CommitOutcome:
         ranges = [_appended(row) for one in staged for row in one.ranges]

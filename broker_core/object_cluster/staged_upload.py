@@ -17,7 +17,7 @@ from broker_core.log.batch_validation import validate_batches
 from broker_core.model.exceptions import UnknownPartitionError, UnknownTopicError
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 from broker_core.model.topic_config import TopicConfig
-from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_log.data_range import AppendedRange, DataRange
 from broker_core.object_log.object_names import data_path
 from broker_core.object_log.stored_batches import SealedBatches, seal
@@ -36,15 +36,15 @@ class DataUpload:
 
     def __init__(
         self,
-        means: LogMeans,
+        ports: LogPorts,
         find_topic: Callable[[str], TopicDescription | None],
         *,
         plan_number: int | None = None,
     ) -> None:
-        self._means = means
+        self._ports = ports
         self._find_topic = find_topic
         self._plan_number = plan_number
-        self._path = data_path(means.clock.now_ms(), means.entropy.random_bytes(16))
+        self._path = data_path(ports.clock.now_ms(), ports.entropy.random_bytes(16))
         self._upload: ObjectUpload | None = None
         self._topics: dict[str, tuple[TopicDescription, TopicConfig]] = {}
         self._gathered: dict[tuple[UUID, int], bytearray] = {}
@@ -54,12 +54,12 @@ class DataUpload:
         self._is_over = False
 
     def init_producer(self) -> ProducerIdAndEpoch:
-        return fresh_producer(self._means)
+        return fresh_producer(self._ports)
 
     def append(self, partition: TopicPartition, batches: bytearray) -> None:
         assert not self._is_over, "an upload that has ended"
         topic, config = self._topic(partition)
-        valid = validate_batches(batches, config=config, now_ms=self._means.clock.now_ms(), name=str(partition))
+        valid = validate_batches(batches, config=config, now_ms=self._ports.clock.now_ms(), name=str(partition))
         self._gathered.setdefault((topic.topic_id, partition.partition), bytearray()).extend(valid.buffer)
         self._gathered_bytes += len(valid.buffer)
         if self._gathered_bytes >= MAX_GATHERED_BYTES:
@@ -98,7 +98,7 @@ class DataUpload:
         for (topic_id, partition), batches in sorted(self._gathered.items()):
             for piece, sealed in sealed_pieces(batches, MAX_RANGE_BYTES):
                 if self._upload is None:
-                    self._upload = self._means.store.upload(self._path)
+                    self._upload = self._ports.store.upload(self._path)
                 self._upload.write(piece)
                 data = DataRange(self._path, self._position, piece.nbytes, *sealed)
                 self._ranges.append(AppendedRange(topic_id, partition, data))
@@ -130,7 +130,7 @@ def require_partition(topic: TopicDescription, partition: TopicPartition) -> Non
         )
 
 
-def fresh_producer(means: LogMeans) -> ProducerIdAndEpoch:
+def fresh_producer(ports: LogPorts) -> ProducerIdAndEpoch:
     """A random id. Nothing depends on it, because the commit is the step that happens once."""
-    producer_id = int.from_bytes(means.entropy.random_bytes(6), "big")
+    producer_id = int.from_bytes(ports.entropy.random_bytes(6), "big")
     return ProducerIdAndEpoch(producer_id=producer_id, producer_epoch=_NO_EPOCH)

@@ -10,7 +10,7 @@ from object_stores.conftest import place_on
 from support.objects.in_memory_objects import InMemoryObjects
 
 from broker_core.model.exceptions import ObjectNotFoundError, ObjectPreconditionError
-from broker_core.object_cluster.log_means import Requests
+from broker_core.object_cluster.log_ports import Requests
 from broker_core.object_store.client_store import PART_BYTES
 from broker_core.object_store.open_store import open_store
 

@@ -29,11 +29,12 @@ from simulation.objects.log_actors import (
 )
 from simulation.objects.log_oracle import LogOracle, require
 from support.objects.in_memory_objects import InMemoryObjects
+from support.objects.sequential_requests import SequentialRequests
 from support.spark.interleaved_actors import Actor
 
 from broker_core.model.exceptions import ObjectStoreError, StreamlogError, UploadExpiredError
 from broker_core.model.identifiers import TopicPartition
-from broker_core.object_cluster.log_means import LogMeans, SequentialRequests
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_cluster.object_cluster import ObjectCluster
 from broker_core.record.batch_reader import iter_headers, records_of
 
@@ -131,14 +132,14 @@ class ObjectWorld:
         return Actor(name, lambda actor: body(ActorView(self, actor, dice)))
 
     def _make_topics(self) -> None:
-        with ObjectCluster(self._means(self.store, self.dice), create=True, maintains=False) as cluster:
+        with ObjectCluster(self._ports(self.store, self.dice), create=True, maintains=False) as cluster:
             retention = {} if not self._is_about_groups and self.dice.random() < 0.5 else {"retention.bytes": "300"}
             cluster.create_topic(TOPIC, partition_count=2, configs=retention)
             configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
             cluster.create_topic(COMPACTED, partition_count=1, configs=configs)
 
-    def _means(self, store: object, dice: random.Random, *, skew_ms: int = 0, sleep_ms=lambda ms: None) -> LogMeans:
-        return LogMeans(
+    def _ports(self, store: object, dice: random.Random, *, skew_ms: int = 0, sleep_ms=lambda ms: None) -> LogPorts:
+        return LogPorts(
             store=store,
             clock=SkewedClock(self, skew_ms),
             entropy=SeededEntropy(dice),
@@ -155,7 +156,7 @@ class ObjectWorld:
         for app, history in self.oracle.apps.items():
             require([version for version, _ in history] == list(range(1, len(history) + 1)), f"{app}: {history}")
         self._check_whole_attempts()
-        with ObjectCluster(self._means(self.store, self.dice), maintains=False) as cluster:
+        with ObjectCluster(self._ports(self.store, self.dice), maintains=False) as cluster:
             for topic_id, topic in self.oracle.topics.items():
                 for number in range(topic["partitions"]):
                     partition = TopicPartition(topic["name"], number)
@@ -204,8 +205,8 @@ class ActorView:
         )
 
     def open(self) -> ObjectCluster:
-        means = self.world._means(self._store, self.dice, skew_ms=self._skew_ms, sleep_ms=self._sleep)
-        return ObjectCluster(means, maintains=False)
+        ports = self.world._ports(self._store, self.dice, skew_ms=self._skew_ms, sleep_ms=self._sleep)
+        return ObjectCluster(ports, maintains=False)
 
     def next_number(self) -> int:
         self._numbers += 1

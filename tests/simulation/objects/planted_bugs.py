@@ -35,9 +35,9 @@ def _lost_answer_is_put_again():
 
     def put(self, commit, attempt):
         try:
-            self._means.store.put_if_absent(commit_path(commit.number), shared_log.encode_commit(commit))
+            self._ports.store.put_if_absent(commit_path(commit.number), shared_log.encode_commit(commit))
         except (ObjectPreconditionError, ObjectOutcomeUnknownError):
-            attempt.writer = self._means.entropy.random_bytes(16).hex()
+            attempt.writer = self._ports.entropy.random_bytes(16).hex()
             with self._lock:
                 self._fold_tail(self._loaded())
             return False
@@ -97,9 +97,9 @@ def _garbage_without_horizon():
     """Old unreferenced objects are removed, although a writer may be about to commit them."""
 
     def remove(self, report, grace_ms):
-        horizon_ms = self._means.clock.now_ms() - grace_ms
+        horizon_ms = self._ports.clock.now_ms() - grace_ms
         image = self._log.read(lambda image: image)
-        self._means.store.delete(
+        self._ports.store.delete(
             [entry.path for entry in self._begun_before(horizon_ms) if entry.path not in image.references]
         )
 
@@ -126,10 +126,10 @@ def _image_by_listing_order():
     """Commits are folded as a listing gives them, by the time when they were written, whatever their numbers."""
 
     def fold_tail(self, image, window=1):
-        listed = list(self._means.store.list_after(COMMIT_PREFIX, commit_path(image.number)))
+        listed = list(self._ports.store.list_after(COMMIT_PREFIX, commit_path(image.number)))
         for entry in sorted(listed, key=lambda entry: (entry.modified_ms, -(number_of(entry.path) or 0))):
             commit = shared_log.decode_commit(
-                self._means.store.get(entry.path).data, log_id=image.log_id, number=number_of(entry.path)
+                self._ports.store.get(entry.path).data, log_id=image.log_id, number=number_of(entry.path)
             )
             self._fold(image, replace(commit, number=image.number + 1))
 
@@ -170,7 +170,7 @@ def _stale_image_used_for_a_plan():
     def put(self, commit, attempt):
         for number in range(commit.number, commit.number + 100):
             try:
-                self._means.store.put_if_absent(
+                self._ports.store.put_if_absent(
                     commit_path(number), shared_log.encode_commit(replace(commit, number=number))
                 )
             except ObjectPreconditionError:
@@ -187,9 +187,9 @@ def _group_overwritten():
     def change(self, group_id, asked):
         path = group_store.group_path(group_id)
         known, _ = self._get(path, group_id)
-        writer = self._means.entropy.random_bytes(16).hex()
+        writer = self._ports.entropy.random_bytes(16).hex()
         stored = group_store.GroupObject(group_id=group_id, writer=writer, offsets={**known.offsets, **(asked or {})})
-        self._means.store.put(path, group_store.encode_group(stored))
+        self._ports.store.put(path, group_store.encode_group(stored))
 
     yield patch.object(group_store.GroupStore, "_change", change)
 

@@ -14,11 +14,12 @@ from typing import Any
 from simulation.objects.faulty_objects import FaultRates, FaultyObjects
 from simulation.objects.object_world import SeededEntropy
 from support.objects.in_memory_objects import InMemoryObjects
+from support.objects.sequential_requests import SequentialRequests
 from support.spark.interleaved_actors import Actor
 
 from broker_core.model.exceptions import ObjectPreconditionError, ObjectStoreError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
-from broker_core.object_cluster.log_means import LogMeans, SequentialRequests
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_cluster.object_cluster import ObjectCluster
 from broker_core.record.batch_builder import build_batch
 from broker_core.record.batch_reader import Record
@@ -39,7 +40,7 @@ class TimedWriters:
         self._rates = rates
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._order = itertools.count()
-        with ObjectCluster(self._means(self.store, self._dice, lambda ms: None), create=True, maintains=False) as made:
+        with ObjectCluster(self._ports(self.store, self._dice, lambda ms: None), create=True, maintains=False) as made:
             made.create_topic(TOPIC)
         self.writers = [BusyWriter(self, f"writer{number}", self._dice.random()) for number in range(writer_count)]
 
@@ -79,8 +80,8 @@ class TimedWriters:
     def draw_way_ms(self) -> float:
         return self._dice.uniform(*self._one_way_ms)
 
-    def _means(self, store: Any, dice: random.Random, sleep_ms: Callable[[float], None]) -> LogMeans:
-        return LogMeans(
+    def _ports(self, store: Any, dice: random.Random, sleep_ms: Callable[[float], None]) -> LogPorts:
+        return LogPorts(
             store=store,
             clock=self,
             entropy=SeededEntropy(dice),
@@ -116,8 +117,8 @@ class BusyWriter:
             read_pause_chance=1.0,
         )
         store.on_lost_race = self._on_lost_race
-        means = world._means(store, self._dice, lambda ms: self._sleep(actor, ms))
-        with ObjectCluster(means, maintains=False) as cluster:
+        ports = world._ports(store, self._dice, lambda ms: self._sleep(actor, ms))
+        with ObjectCluster(ports, maintains=False) as cluster:
             while True:
                 began_ms = world.elapsed_ms
                 try:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from support.objects.in_memory_objects import InMemoryObjects, InMemoryUpload
 from support.objects.object_builders import ManualClock, SeededBytes
 
-from broker_core.object_cluster.log_means import LogMeans, Requests
+from broker_core.object_cluster.log_ports import LogPorts, Requests
 from broker_core.object_cluster.object_cluster import ObjectCluster
 from broker_core.object_store.client_store import COALESCED_GAP_BYTES, PART_BYTES, PARTS_AT_ONCE
 
@@ -129,7 +129,7 @@ class CountedLog:
 
     def process(self) -> tuple[ObjectCluster, CountedObjects]:
         store = CountedObjects(now_ms=self.clock.now_ms, shared=self._shared)
-        means = LogMeans(
+        ports = LogPorts(
             store=store,
             clock=self.clock,
             entropy=SeededBytes(next(self._seeds)),
@@ -137,4 +137,4 @@ class CountedLog:
             steady_ms=lambda: float(self.clock.milliseconds),
             requests=_RequestsInTurns(store),
         )
-        return ObjectCluster(means, create=True, maintains=False), store
+        return ObjectCluster(ports, create=True, maintains=False), store

@@ -6,8 +6,9 @@ import random
 from uuid import UUID
 
 from support.objects.in_memory_objects import InMemoryObjects
+from support.objects.sequential_requests import SequentialRequests
 
-from broker_core.object_cluster.log_means import LogMeans, SequentialRequests
+from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_cluster.object_cluster import ObjectCluster
 from broker_core.object_log.commit import AppendRanges, Commit, PutTopic
 from broker_core.object_log.data_range import AppendedRange, DataRange
@@ -97,8 +98,8 @@ class MemoryLog:
         self.slept_ms: list[float] = []
         self._seeds = iter(range(1_000_000))
 
-    def means(self, store=None) -> LogMeans:
-        return LogMeans(
+    def ports(self, store=None) -> LogPorts:
+        return LogPorts(
             store=store or self.store,
             clock=self.clock,
             entropy=SeededBytes(next(self._seeds)),
@@ -108,4 +109,4 @@ class MemoryLog:
         )
 
     def open(self, store=None, *, create: bool = True, maintains: bool = False) -> ObjectCluster:
-        return ObjectCluster(self.means(store), create=create, maintains=maintains)
+        return ObjectCluster(self.ports(store), create=create, maintains=maintains)

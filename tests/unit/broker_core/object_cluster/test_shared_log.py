@@ -45,7 +45,7 @@ def store(memory):
 
 @pytest.fixture
 def log(memory, store):
-    return SharedLog(memory.means(store), create=False)
+    return SharedLog(memory.ports(store), create=False)
 
 
 def propose_topic(image):
@@ -133,7 +133,7 @@ def test_a_late_commit_that_another_thread_reads_first_is_known_for_ours(memory,
         memory.store.put_if_absent(*late[0])
         assert log.read(lambda image: image.number) == 2
 
-    object.__setattr__(log._means, "sleep_ms", arrive_and_be_read)
+    object.__setattr__(log._ports, "sleep_ms", arrive_and_be_read)
     store.tricks = [delay]
     assert log.commit(propose_topic).number == 2
     assert commit_numbers(memory) == [1, 2] and late
@@ -190,7 +190,7 @@ def test_a_conflicting_object_that_is_not_visible_yet_is_awaited(memory, store, 
         real_sleep(duration_ms)
         memory.store.objects.update(hidden)
 
-    object.__setattr__(log._means, "sleep_ms", show)
+    object.__setattr__(log._ports, "sleep_ms", show)
     store.tricks = [hide]
     assert log.commit(propose_topic).number == 3
     assert len(memory.slept_ms) == 1

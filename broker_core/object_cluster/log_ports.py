@@ -26,13 +26,6 @@ class Requests:
             return list(pool.map(lambda call: call(), calls))
 
 
-class SequentialRequests(Requests):
-    """Runs them one after the other, without threads."""
-
-    def gather(self, calls: Sequence[Callable[[], Value]]) -> list[Value]:
-        return [call() for call in calls]
-
-
 def sleep_ms(duration_ms: float) -> None:
     time.sleep(duration_ms / 1000)
 
@@ -42,7 +35,7 @@ def steady_ms() -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogMeans:
+class LogPorts:
     """`clock` is a wall clock, `steady_ms` a monotonic clock; `sleep_ms` waits."""
 
     store: ObjectStore
