@@ -111,16 +111,17 @@ class UnpublishedTail:
 
     def rollback(self) -> None:
         """Undoes as much as the disk allows; the next refresh reads the folder and does the rest. The signs that make
-        it do so are removed last: the first segment that begins at the published end, and the bytes after that end."""
+        it do so are removed last: the first segment that begins at the published end, and the bytes after that end.
+
+        What is published stays, since readers may have seen it: then only an interrupt can have come after it."""
         writer = self._writer
         for new in self._opened:
             new.close()
-        with suppress(OSError, StorageError):
-            # Published data may only be removed after the bounds that exclude it are published.
-            writer.unpublish(self._before)
-            self._first.cut_back_indexes(self._mark)
-            delete_segments(writer.fs, writer.directory, reversed(self._begun))
-            self._first.cut_back_log(self._mark)
+        if not writer.is_visible_after(self._before):
+            with suppress(OSError, StorageError):
+                self._first.cut_back_indexes(self._mark)
+                delete_segments(writer.fs, writer.directory, reversed(self._begun))
+                self._first.cut_back_log(self._mark)
         writer.use_appender(self._first)
         writer.forget()
 

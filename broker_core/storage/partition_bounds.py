@@ -8,7 +8,9 @@ n % 2, in place, after the data's fdatasync:
     6  zero int16           32 log end offset         64 its flushed size in bytes        96 CRC-32C of the bytes before
     8  sequence int64       40 last stable offset     72 its .txnindex size in bytes
 
-A change of more than the end of the log is published twice, so that both slots have it.
+A change after which files of the older bounds are gone is published twice, so that both slots have it, and synced. An
+append is published by one write, also if it begins a segment: what readers have seen is never undone, so nothing that
+may fail comes after it.
 
 A reader uses the valid slot with the higher sequence. A torn slot fails its CRC, and the other one has the bounds that
 were published just before: older, never wrong. If both are invalid, or without the file (a real Kafka's directory), the

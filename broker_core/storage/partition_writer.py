@@ -126,7 +126,8 @@ class PartitionWriter:
         """Publishes the log machine's state to readers. A new generation is synced, because it names different files.
 
         `is_growth`: all files of the older bounds still exist, and recovery finds what follows them without the new
-        bounds. Then nothing is synced: if the sync failed, it would be too late to undo what readers have seen.
+        bounds. Then one write publishes them and nothing is synced: if a second step failed, it would be too late to
+        undo what readers have seen.
         """
         log, before = self.log, self._published
         feed = log.feed
@@ -170,13 +171,15 @@ class PartitionWriter:
             is_new_generation=True,
         )
 
-    def unpublish(self, before: PublishedBounds) -> None:
-        """Publishes `before` again, if newer bounds were published."""
-        after = self._published
-        if after.sequence != before.sequence:
-            self._publish(
-                before._replace(sequence=after.sequence + 1, generation=after.generation + 1), is_new_generation=True
-            )
+    def is_visible_after(self, before: PublishedBounds) -> bool:
+        """Whether readers may have seen newer bounds than `before`. Asks the file: an interrupt may have come between
+        its write and the next step."""
+        assert self._bounds_file is not None, f"{self.topic_partition}: refresh() comes before any write"
+        try:
+            newest = self._bounds_file.read()
+        except OSError:
+            newest = None
+        return (newest or self._published).sequence != before.sequence
 
     def drop_segments(self, base_offsets: tuple[int, ...]) -> None:
         """Deletes the files of segments below the published log start, and removes them from the segment table."""
@@ -338,12 +341,11 @@ class PartitionWriter:
         assert self._bounds_file is not None, f"{self.topic_partition}: refresh() comes before any write"
         self._bounds_file.publish(bounds)
         self._published = bounds
-        if is_new_generation:
+        if is_new_generation and not is_growth:
             # Into both slots: if one is damaged, the other must not name files that are gone.
             self._published = bounds._replace(sequence=bounds.sequence + 1)
             self._bounds_file.publish(self._published)
-            if not is_growth:
-                self._bounds_file.sync()
+            self._bounds_file.sync()
 
 
 class _Changing:
