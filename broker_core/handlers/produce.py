@@ -9,8 +9,10 @@ costs the whole request (see `produced_batch`). A batch that says of itself that
 transactional id and write access to it, and is verified with the transaction's coordinator; from version 12 on that
 adds its partition to the transaction (KIP-890). Internal topics are written by the node alone.
 
-Of a partition that a request names twice, the last batch counts. If one of the others is no single whole batch, the
-partition is refused, and nothing is appended to it. (Kafka answers the same, but has appended the good one.)
+Of a partition that a request names twice, the last batch counts, and null records before it are ignored. If one of the
+others is no single whole batch, the partition is refused, and nothing is appended to it. This differs on purpose from
+Kafka 4.3.1: it gives the same answer in all versions, but appends a good batch, whether before or after the bad one, so
+a client that sends it again after the error has it twice.
 """
 
 from __future__ import annotations
@@ -72,8 +74,8 @@ class _Produce:
         """An ordered set."""
         self._answers: dict[_Place, dict[str, Any]] = {}
         self._timer_key = ("produce", id(self))
-        self._earlier: dict[_Place, list[memoryview | None]] = {}
-        """Of a partition that is there more than once, all but the last."""
+        self._earlier: dict[_Place, list[memoryview]] = {}
+        """Of a partition that is there more than once, all records but the last."""
 
     def begin(self) -> None:
         batches: list[_Batch] = []
@@ -83,8 +85,9 @@ class _Produce:
             named: str | UUID = topic.topic_id if self._with_ids else topic.name
             for partition in topic.partition_data:
                 place = _Place(named, partition.index)
-                if place in wanted:
-                    self._earlier.setdefault(place, []).append(wanted[place])
+                earlier = wanted.get(place)
+                if earlier is not None:
+                    self._earlier.setdefault(place, []).append(earlier)
                 wanted[place] = partition.records
         whole: Refused | None = None
         for place, records in wanted.items():

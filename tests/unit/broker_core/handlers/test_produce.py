@@ -105,6 +105,39 @@ def test_of_a_duplicate_partition_the_last_entry_applies_and_is_answered_once(no
     assert fetch(node, "t").high_watermark == (3 if acks == 1 else 0)
 
 
+CORRUPT = a_batch(1)[:-1] + b"?"
+TWO = a_batch(1) + a_batch(1)
+
+
+@pytest.mark.parametrize("version", [3, 8, 13])
+@pytest.mark.parametrize(
+    ("given", "expected", "end"),
+    [
+        ((a_batch(2), a_batch(3)), ("none", 0), 3),
+        ((CORRUPT, a_batch(1)), ("none", 0), 1),
+        ((a_batch(1), CORRUPT), ("corrupt_message", -1), 0),
+        ((None, a_batch(1)), ("none", 0), 1),
+        # Kafka 4.3.1 gives these answers too, but appends the good batch. Of the last one it sends none.
+        ((TWO, a_batch(1)), ("invalid_record", -1), 0),
+        ((a_batch(1), TWO), ("invalid_record", -1), 0),
+        ((b"", a_batch(1)), ("invalid_record", -1), 0),
+        ((a_batch(1), b""), ("invalid_record", -1), 0),
+        ((a_batch(1), None), ("invalid_record", -1), 0),
+    ],
+    ids=["good good", "corrupt good", "good corrupt", "null good", "two good", "good two", "empty good", "good empty",
+         "good null"],
+)  # fmt: skip
+def test_a_refused_duplicate_partition_appends_nothing(node, version, given, expected, end):
+    topic = {"name": "t"} if version < 13 else {"topic_id": node.topics.image.topics["t"].topic_id}
+    partitions = [{"index": 0, "records": None if records is None else bytes(records)} for records in given]
+    answer = ask(
+        node, ApiKey.PRODUCE, version, acks=-1, timeout=1000, topic_data=[topic | {"partition_data": partitions}]
+    )
+    ((found,),) = (each.partition_responses for each in answer.responses)
+    assert (code(found), found.base_offset) == expected
+    assert fetch(node, "t").high_watermark == end
+
+
 def test_from_version_13_on_topics_have_ids(node):
     topic_id = node.topics.image.topics["t"].topic_id
     asked = {"acks": -1, "timeout": 1000}
