@@ -23,7 +23,7 @@ _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _FIRST_VERSION_WITH_SEVERAL_KEYS: Final = 4
 _TOPICS: Final = {_GROUP: CONSUMER_OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_STATE_TOPIC}
-_NOBODY: Final = {"node_id": -1, "host": "", "port": -1}
+_NO_NODE: Final = {"node_id": -1, "host": "", "port": -1}
 
 _MESSAGES: Final = {
     ErrorCode.none: "NONE",
@@ -69,7 +69,7 @@ def _coordinator_of(call: Call, key_type: int, key: str) -> dict[str, Any]:
     if refusal is ErrorCode.none and _is_topic_missing(call, key_type):
         refusal = ErrorCode.coordinator_not_available
     if refusal is not ErrorCode.none:
-        return {"error_code": refusal, **_NOBODY}
+        return {"error_code": refusal, **_NO_NODE}
     coordinator = call.node.cluster.coordinator_of(_TOPICS[key_type], key)
     return {"error_code": ErrorCode.none, "node_id": coordinator} | place_of(call, coordinator)
 

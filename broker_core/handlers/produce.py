@@ -1,6 +1,6 @@
 """Produce (0), versions 3 to 13: one batch for each partition, appended and acknowledged when it is durable.
 
-acks 0     nothing is answered; an error closes the connection, so that the client looks for the leader anew
+acks 0     nothing is answered; an error closes the connection, so that the client looks the leader up again
 acks 1     answered when it is durable: an ack waits for the disk (flush.policy=batch)
 acks -1    the same, or REQUEST_TIMED_OUT after the request's timeout: it may still become durable
 

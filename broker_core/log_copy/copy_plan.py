@@ -31,9 +31,9 @@ from broker_core.record.batch_reader import Record, records_of
 FETCH_BYTES: Final = 16 * 1024 * 1024
 
 RENUMBER_ADVICE: Final = (
-    "Kafka's protocol has no way to write at a given offset, so a broker can only number the records anew: ask for that"
-    " with --renumber (offsets that groups and checkpoints remember do not fit then), or copy to a directory or to"
-    " object storage, which keep offsets."
+    "Kafka's protocol has no way to write at a given offset, so a broker assigns new offsets: allow it with --renumber"
+    " (committed offsets of groups and checkpoints do not fit then), or copy to a directory or to object storage, which"
+    " keep offsets."
 )
 
 

@@ -2,7 +2,7 @@
 
 Every field is flexible: a length is an unsigned varint of one more than it, and 0 is null. Fields of fixed size that
 follow one another are read at once. No length is trusted: strings, bytes and arrays are held against the bytes that
-remain before anything is made of them. Trouble is a `FieldError`, which says at which byte.
+remain before anything is made of them. An error is a `FieldError` with the position in bytes.
 """
 
 from __future__ import annotations

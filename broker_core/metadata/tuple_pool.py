@@ -10,7 +10,7 @@ EMPTY_TUPLE = 0
 
 
 class TuplePool:
-    """Counts its users: a tuple that nobody uses any more is dropped, and its number is given again."""
+    """Counts its users: an unused tuple is dropped, and its number is reused."""
 
     def __init__(self) -> None:
         self._tuples: list[tuple[Any, ...]] = [()]

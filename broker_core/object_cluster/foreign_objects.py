@@ -6,7 +6,7 @@
     groups/         another name; content that is not a group
 
 Readers, writers and maintenance ignore them; only a commit above the end will be in the way when the log reaches its
-number. They are listed for `streamlog log verify`, and never removed: nobody knows whose they are.
+number. They are listed for `streamlog log verify`, and never removed: their owner is unknown.
 """
 
 from __future__ import annotations

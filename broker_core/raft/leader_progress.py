@@ -69,7 +69,7 @@ class LeaderProgress:
             observer.on_fetch(fetch_offset, leader_end, now_ms)
 
     def on_heard(self, replica_id: int, now_ms: int) -> None:
-        """A sign of life. When the leader and those heard are a majority, the count begins anew."""
+        """A sign of life. When the leader and those heard are a majority, the next count begins."""
         if replica_id not in self.voters or replica_id == self._own_id:
             return
         self._heard.add(replica_id)

@@ -4,8 +4,8 @@ fetch from X                       everything below X is on the replica's device
 own flush                          the same for the leader's own log, and not before
 a majority past X                  X is the high watermark, if X is past the epoch's first record
 nothing to send                    the fetch is parked until records, a higher watermark, its time, or the end of
-                                   the leadership; then its replica asks anew
-no majority fetches for 1.5 times  the quorum is lost: somebody else may lead
+                                   the leadership; then its replica asks again
+no majority fetches for 1.5 times  the quorum is lost: another node may lead
 the fetch timeout
 """
 
@@ -202,7 +202,7 @@ class LeaderRole:
         )
 
     def release_parked(self) -> list[RequestReceived]:
-        """The waiting fetches, for whoever this node is next: it does not lead any more."""
+        """The waiting fetches, for the next role: the node does not lead any more."""
         parked, self._parked = self._parked, []
         return [each.event for each in parked]
 

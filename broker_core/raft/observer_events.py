@@ -57,8 +57,8 @@ class QuorumAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumRequestFailed:
-    """No answer will come: not connected, disconnected, or no bytes of the protocol. `is_gone`: nobody listens there,
-    so there is no process any more; a hint, which may be wrong."""
+    """No answer will come: not connected, disconnected, or no bytes of the protocol. `is_gone`: the port is
+    closed, so the process has ended; a hint, which may be wrong."""
 
     request_id: int
     is_gone: bool = False
@@ -163,7 +163,7 @@ class TruncateLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSnapshotChunk:
-    """Write a piece of the snapshot's file; position 0 begins the file anew. Answered by SnapshotChunkWritten."""
+    """Write a piece of the snapshot's file; position 0 replaces the file. Answered by SnapshotChunkWritten."""
 
     snapshot_id: SnapshotId
     position: int

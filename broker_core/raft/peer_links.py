@@ -1,11 +1,11 @@
-"""Which requests of a node are under way, and when a peer can be asked again.
+"""The requests of a node that are under way, and the time when a peer can be asked again.
 
     ready ──begin──► under way ──answer──► ready
                          │ no answer, or one that is of no use
                          └──► pause, doubled each time up to a limit ──► ready
 
-A peer is asked one thing at a time. What a node asked in an earlier role is forgotten with the role: its answers, if
-they come, are nobody's.
+A peer gets one request at a time. The requests of an earlier role are forgotten with the role, and their answers are
+ignored.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PeerLinks:
         return self._last_id
 
     def take(self, request_id: int) -> tuple[int, VoterRequest] | None:
-        """Whom the answer of this id is from, and what was asked. None: nobody waits for it."""
+        """The peer that answers this id, and the request. None: the answer is not expected."""
         asked = self._asked.pop(request_id, None)
         if asked is not None:
             self._links[asked[0]].request_id = None

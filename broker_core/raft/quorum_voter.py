@@ -305,7 +305,7 @@ class QuorumVoter(VoterRoles):
                 role.on_useless_answer(answer)
                 is_useful = False
         else:
-            is_useful = False  # nobody leads yet
+            is_useful = False  # no leader yet
         if is_useful:
             core.links.on_success(peer_id)
         else:
@@ -388,7 +388,7 @@ class QuorumVoter(VoterRoles):
                 core.send(peer_id, core.vote_request(peer_id, is_pre_vote=isinstance(role, ProspectiveRole)))
 
     def _on_time_resigned(self, role: ResignedRole) -> None:
-        """The epoch is raised at last, so that nobody follows the old one."""
+        """The epoch is raised at last, so that no node follows the old one."""
         core, election = self._core, role.election
         if not core.others or core.now_ms >= role.deadline_ms:
             self._become(UnattachedRole(ElectionState(leader_epoch=election.leader_epoch + 1), core.next_election_ms()))

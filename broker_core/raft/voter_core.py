@@ -91,7 +91,7 @@ class VoterCore:
         return self.awaited is Awaited.STOPPED
 
     def next_election_ms(self) -> int:
-        """When an election's time is over: drawn anew each time, so that two candidates do not meet for ever."""
+        """The end of an election: a new random time for each, so that two candidates do not collide again and again."""
         timeout_ms = self.timings.election_timeout_ms
         return self.now_ms + timeout_ms + self._random_below(timeout_ms)
 

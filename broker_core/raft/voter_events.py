@@ -2,7 +2,7 @@
 
 Effects are done in their order. A log's bytes count as written once their effect was done, and as durable when the
 FlushLog behind them is answered; at most one flush, and one SaveElection or InstallSnapshot, is under way at a time.
-A write that fails ends the machine: nobody knows what is on the device then (KAFKA-10778).
+A write that fails ends the machine: it is unknown what is on the device then (KAFKA-10778).
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class VoterLog:
         self.flushed_end, self._claim = max(self.flushed_end, self._claim), None
 
     def on_snapshot_installed(self, snapshot_id: SnapshotId) -> None:
-        """The log begins anew at its end."""
+        """The log is empty and begins at the end of the snapshot."""
         assert self.is_flushed, f"an installation of {snapshot_id} during a flush"
         end_offset = snapshot_id.end_offset
         self.snapshot_id = snapshot_id

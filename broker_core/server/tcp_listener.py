@@ -101,7 +101,7 @@ class TcpListener:
         if listener.tls is None or (listener.tls == before.tls and file_stamps(listener.tls) == self._stamps):
             return
         if self._accepting is None:
-            # Nobody has seen the certificate of the properties file.
+            # No client has seen the certificate of the properties file.
             self._allowed_by = listener.tls
         else:
             self.check_tls(listener.tls)

@@ -33,7 +33,7 @@ from broker_core.model.identifiers import OffsetSpec, TopicPartition
 from broker_core.record.columns import decode
 
 ANSWER_SECONDS = 200
-"""Longer than a real Kafka takes to start anew on a busy machine."""
+"""Longer than a restart of a real Kafka takes on a busy machine."""
 POLL_SECONDS = 0.001
 
 

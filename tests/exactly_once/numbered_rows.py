@@ -91,7 +91,7 @@ class NumberedRows:
         return {(key, number) for key, count in self._numbers.items() for number in range(count)}
 
     def problems(self, *, is_source_order_kept: bool = True) -> list[str]:
-        """What is wrong with the whole copy, once nobody writes any more. Empty: nothing."""
+        """The errors of the whole copy, after the last write."""
         copies = [copy_of(row) for row in CommittedReader(self._cluster, targets_of(self.place)).read_on()]
         wanted = Counter(self.expected())
         found = Counter((copy.key, copy.number) for copy in copies)
@@ -104,8 +104,7 @@ class NumberedRows:
         ]
 
     def leftovers(self) -> Iterable[str]:
-        """Transactions that nobody has ended, and partitions whose readers they hold back. On object storage there are
-        none."""
+        """Open transactions, and partitions that they block. On object storage there are none."""
         if isinstance(self.place, Objects):
             return
         for one in self._cluster.list_transactions(states=UNDER_WAY):
@@ -114,7 +113,7 @@ class NumberedRows:
             for number in range(topic.partition_count):
                 bounds = self._cluster.bounds(TopicPartition(name, number))
                 if bounds.last_stable_offset != bounds.log_end_offset:
-                    yield f"{name}-{number}: readers are held back at {bounds}"
+                    yield f"{name}-{number}: readers are blocked at {bounds}"
 
     def close(self) -> None:
         self._cluster.close()

@@ -18,8 +18,8 @@ OURS = ("spark_streamlog", "broker_core", MODULE, "__editable__")
 
 
 def build_archive(path: Path) -> Path:
-    """Python modules, compiled: else each process compiles them anew. An extension module cannot be imported from a
-    zip, so the pure kernel serves.
+    """Compiled Python modules: otherwise each process compiles them again. An extension module cannot be imported from
+    a zip, so the pure kernel is used.
     """
     with zipfile.PyZipFile(str(path), "w", optimize=0) as archive:
         for entry in (*PACKAGES, f"{MODULE}.py"):

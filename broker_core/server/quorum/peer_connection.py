@@ -22,7 +22,7 @@ CLIENT_ID: Final = "raft-client"
 
 
 class PeerConnection:
-    """`close` may be called at any time; the next request connects anew."""
+    """`close` may be called at any time; the next request connects again."""
 
     def __init__(self, address: BrokerAddress) -> None:
         self.address = address
@@ -47,7 +47,7 @@ class PeerConnection:
             raise
 
     async def is_refused(self) -> bool:
-        """Whether nobody listens there any more."""
+        """Whether no process listens there any more."""
         try:
             _, writer = await asyncio.open_connection(self.address.host, self.address.port)
         except ConnectionRefusedError:

@@ -128,7 +128,7 @@ class KillSwitch(logging.Handler):
         return count
 
     def _claim(self, name: str, text: str = "") -> bool:
-        """Makes the file, unless another process was faster. Whoever sees it sees all of it."""
+        """Creates the file, unless another process was faster. It is visible only as a whole."""
         draft = self._folder / f"draft-{os.getpid()}"
         draft.write_text(text)
         try:

@@ -1,6 +1,6 @@
 """Many writers of one log in simulated time: each request takes some time to the store and back, and may go wrong.
 
-Whoever is due first goes on, so what happens is what would happen with real clocks, in a fraction of the time.
+The writer that is due first runs next, so the order is that of real clocks, in a fraction of the time.
 """
 
 from __future__ import annotations

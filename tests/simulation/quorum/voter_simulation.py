@@ -71,7 +71,7 @@ TRIAL_MS = 9_000
 CHUNK_BYTES = 120
 MOST_EVENTS = 60_000
 EPOCH_REQUESTS = (VoteRequest, BeginEpochRequest, EndEpochRequest)
-"""Whoever hears one of a newer epoch is in that epoch from then on."""
+"""A node that receives one of a newer epoch is in that epoch from then on."""
 
 
 class SimulatedVoter:

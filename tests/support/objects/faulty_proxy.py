@@ -56,7 +56,7 @@ class FaultyProxy:
 
         class ProxiedConnection(socketserver.BaseRequestHandler):
             def handle(self) -> None:
-                # Whoever hangs up has seen what it needed to see.
+                # A client that closes the connection needs no more of it.
                 with suppress(ConnectionError):
                     proxy._serve(self.request)
 

@@ -1,4 +1,4 @@
-"""Objects that are not the log's, in each of its folders: reported, left alone, and in nobody's way."""
+"""Objects that are not the log's, in each of its folders: reported, left alone, and without effect."""
 
 import pytest
 from support.builders.append_records import append_values
@@ -67,7 +67,7 @@ def test_the_log_is_read_written_and_maintained_beside_it(log, used, path):
     report = used.maintain()
     assert report.errors == [] and report.checkpoint_number in checkpoints(log)
     assert log.store.objects[path] == b"somebody else's"
-    # And by whoever comes later, also without a checkpoint.
+    # And by later processes, also without a checkpoint.
     for checkpoint in [one for one in log.store.objects if one.startswith("checkpoints/") and one != path]:
         del log.store.objects[checkpoint]
     assert log.open(create=False).bounds(T0).log_end_offset == 6
