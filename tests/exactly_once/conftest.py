@@ -1,4 +1,4 @@
-"""The kill matrix. What runs Spark needs Java, and a Spark of its own: one that can be killed."""
+"""The kill matrix. Its tests of Spark need Java, and a Spark process that can be killed."""
 
 from pathlib import Path
 
@@ -25,12 +25,12 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def kills(tmp_path_factory):
-    """The folder through which the processes of `sparks` are told whom to kill."""
+    """The folder with the orders for the processes of `sparks`."""
     return KillFolder(tmp_path_factory.mktemp("kills"))
 
 
 class Sparks:
-    """One Spark for all tests, as long as nobody kills it; then the next one."""
+    """One Spark for all tests until it is killed; then another one."""
 
     def __init__(self, kills: KillFolder) -> None:
         self._kills = kills
@@ -42,7 +42,7 @@ class Sparks:
         return self._current
 
     def another(self) -> SparkProcess:
-        """A second one, which starts while its caller goes on."""
+        """A second one. Returns before it is ready."""
         return SparkProcess(self._kills.path)
 
     def replace(self, spark: SparkProcess | None = None) -> None:

@@ -1,8 +1,8 @@
-"""What goes wrong at random around the sink's processes, beside kills at known steps.
+"""Random faults of the sink's processes, besides kills at known steps.
 
-A process dies at any instant. A process stands still (SIGSTOP at a step, where it holds no lock) and is given up, and
-goes on when others have taken its place: a zombie. A task runs twice at once, as two attempts (speculation) or as the
-same attempt (a stage that is tried again). Abort is called or not.
+A process dies at any instant. A process is stopped (SIGSTOP at a step, where it holds no lock), counts as lost, and
+continues after others have replaced it: a zombie. A task runs twice at once, as two attempts (speculation) or as the
+same attempt (a retried stage). Abort is called or not.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from exactly_once.kill_stories import ABORT_STEPS, COMMIT_STEPS, PLAN_STEPS, TAS
 from fuzz.worker_process import LoopingProcess, is_running
 
 LONGEST_WAIT_SECONDS = 0.08
-"""A little longer than any of the processes lives on an idle machine."""
+"""A little longer than the life of any of the processes on an idle machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """What happens in one run."""
+    """The faults of one run."""
 
     kills: tuple[Kill, ...] = ()
     mortal_roles: frozenset[str] = frozenset()
@@ -53,12 +53,12 @@ def _stop_somewhere(rng: random.Random) -> Kill:
 
 
 def _die_in_some_write(rng: random.Random) -> Kill:
-    """Whichever process comes first to its nth write of any file."""
+    """In the process that is the first to reach its nth write of any file."""
     return kill_in_write("*", ".", rng.randrange(1, 16), rng.choice(("before", "torn", "after")))
 
 
 class RandomDisturber:
-    """Of one run. Zombies are woken just before a commit, or by `wake`."""
+    """The faults of one run. Zombies continue just before a commit, or by `wake`."""
 
     def __init__(self, rng: random.Random, plot: Plot, kills: KillFolder) -> None:
         self._rng = rng

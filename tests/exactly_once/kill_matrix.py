@@ -1,4 +1,4 @@
-"""Runs stories of kills against one streaming query and keeps account of what was hit."""
+"""Runs stories of kills against one streaming query and counts the hits."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from support.brokers.reachable_broker import ReachableBroker
 
 ROWS_PER_BATCH = 15
 TOO_BUSY = "Python worker failed to connect back"
-"""What a query fails with where the machine does not start a Python process in ten seconds. It is begun again."""
+"""The error of a query if the machine does not start a Python process within ten seconds. The query is started
+again."""
 MAX_STARTS = 5
 RunsQueries = SparkProcess | MicroBatches
 
 
 class KillMatrix:
-    """One query, from `in` to `out`, and all that watches it; its log is in `folder`, at `broker`, or on `objects`.
+    """One query, from `in` to `out`, and its checks; its log is in `folder`, at `broker`, or on `objects`.
 
-    `log` has a line for each kill. `options` are those of a function of `query_host`, besides where the log is.
+    `log` has a line for each kill. `arguments` are those of a function of `query_host`, besides the place of the
+    log.
     """
 
     def __init__(
@@ -86,9 +88,8 @@ class KillMatrix:
         assert run.fails in (None, failure is not None), f"{story.name}: {run}: {failure}"
 
     def _finish_last_batch(self, spark: RunsQueries) -> None:
-        """There is none in a new world. And one that is not over would be begun again anyhow, without the note of the
-        one before it, too: then nothing that is decided is repeated.
-        """
+        """A new log has no batch yet. An unfinished batch would be run again anyway, also without the commit note of
+        the one before it: then no decided batch is repeated."""
         if self.newest("offsets") < 0:
             self.add_batches(1)
         elif self.newest("offsets") == self.newest("commits"):
@@ -97,17 +98,15 @@ class KillMatrix:
         assert self.copy(spark) is None, "nobody was to be killed"
 
     def add_batches(self, count: int) -> None:
-        """So many that no run has begun: as the kill that waits longest needs. Earlier runs may have left some."""
+        """As many batches as the kill with the highest `nth` needs. Earlier runs may have left some."""
         begun = self.newest("offsets") + 1
         self.rows.add(max(0, ROWS_PER_BATCH * (begun + count) - self.rows.row_count))
 
     def copy(
         self, spark: RunsQueries, *, meanwhile: Callable[[], None] | None = None, checkpoint: Path | None = None
     ) -> str | None:
-        """One run of the query, to the end of the input. What it failed with, if it did.
-
-        `meanwhile` is done when a process waits at the first kill.
-        """
+        """One run of the query, to the end of the input. Returns its error, if it failed. `meanwhile` runs when a
+        process waits at the first kill."""
         for _ in range(MAX_STARTS):
             self.begin_copy(spark, checkpoint=checkpoint)
             if meanwhile is not None:
@@ -136,7 +135,7 @@ class KillMatrix:
         return None
 
     def note_hits(self, story: str, kills: tuple[Kill, ...], failure: str | None = None) -> None:
-        """Every kill that was ordered must have been carried out."""
+        """Asserts that every ordered kill was carried out."""
         hits = self.kills.hits()
         assert len(hits) == len(kills), f"{story}: ordered {list(map(str, kills))}, hit {hits}; the run: {failure}"
         for kill, hit in zip(kills, hits, strict=True):
@@ -148,7 +147,7 @@ class KillMatrix:
                 self.hits[_place_of(kill)] += 1
 
     def die_at_each(self, spark: RunsQueries, story: str, *kills: Kill) -> None:
-        """A new batch and a run that fails for each kill."""
+        """For each kill a new batch, and a run that fails."""
         for kill in kills:
             self.add_batches(1)
             self.kills.order(kill)
@@ -173,12 +172,12 @@ class KillMatrix:
         return copied
 
     def newest(self, folder: str, *, of: Path | None = None) -> int:
-        """The highest batch that Spark has written down under `offsets` or `commits`; -1: none."""
+        """The highest batch in Spark's folder `offsets` or `commits`; -1: none."""
         names = [path.name for path in ((of or self.checkpoint) / folder).glob("[0-9]*")]
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def watch(self, reader: WatchingReader) -> None:
-        """In place of the reader so far, which must not have found anything."""
+        """Replaces the reader, which must not have found an error."""
         _, problems = self.reader.stop()
         assert problems == []
         self.reader = reader
@@ -199,7 +198,7 @@ class KillMatrix:
         self.broker_kills.append(self.kills.hits()[0].get("step", "in a request"))
 
     def finish(self, spark: RunsQueries, *, is_source_order_kept: bool = True) -> list[str]:
-        """A last run that nobody disturbs; then what is wrong with the copy, and with what the reader saw of it."""
+        """A last run without faults. Returns the errors of the copy, and of what the reader saw of it."""
         self.kills.order(forget_decisions=self._forget_decisions)
         failure = self.copy(spark)
         assert failure is None, failure

@@ -1,4 +1,4 @@
-"""What a test orders `injected.kill_switch` to do, and what it did."""
+"""A test's orders for `injected.kill_switch`, and their results."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Kill:
 
 
 class KillFolder:
-    """The folder between a test and the kill switches of all processes. One order stands at a time."""
+    """The folder between a test and the kill switches of all processes. It has one order at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -102,7 +102,7 @@ class KillFolder:
         note_writes: bool = False,
         maintains_always: bool = False,
     ) -> None:
-        """Takes the place of the last order. Nobody should be at work who could still be hit by that one."""
+        """Replaces the last order. No process may be running that the last one could still hit."""
         for old in (*self.path.glob("hit-*"), *self.path.glob("seen-*"), *self.path.glob("go")):
             old.unlink()
         document = {
@@ -117,7 +117,7 @@ class KillFolder:
         new.rename(self.path / "order.json")
 
     def wait_for_hit(self) -> dict[str, Any]:
-        """What the first kill hit: who waits there goes on with `go`."""
+        """The first kill's hit. A process that waits there continues with `go`."""
         return self.wait_for_hits(1)[0]
 
     def wait_for_hits(self, count: int) -> list[dict[str, Any]]:
@@ -131,12 +131,12 @@ class KillFolder:
         (self.path / "go").touch()
 
     def hits(self) -> list[dict[str, Any]]:
-        """What was done, kill by kill: step, the step's fields, pid, victims."""
+        """The hits in the order of the kills: step, the step's fields, pid, victims."""
         found = sorted(self.path.glob("hit-*"), key=lambda path: int(path.name.removeprefix("hit-")))
         return [json.loads(path.read_text()) for path in found]
 
     def passed(self) -> list[dict[str, Any]]:
-        """Every step that any process passed under any order, in order."""
+        """Every step that any process passed under any order, in sequence."""
         try:
             return [json.loads(line) for line in (self.path / "steps.jsonl").read_text().splitlines()]
         except FileNotFoundError:

@@ -64,7 +64,7 @@ def kill_in_write(step: str, path: str, nth: int, when: str) -> Kill:
 
 
 def kill_after_end(nth: int, **more) -> Kill:
-    """The driver's own transaction, which holds the decision, is ended first, those of the tasks after it."""
+    """The driver's own transaction, with the decision, is ended first, then those of the tasks."""
     return Kill(step="DECISION_WRITTEN", request=KillRequest(api="EndTxn", nth=nth, when="after"), **more)
 
 
@@ -146,7 +146,7 @@ SHORT_FORM = (
 
 
 ONLY_AT_BROKERS = frozenset({"DECIDED_ENDED"})
-"""Steps that a directory never comes to: there all transactions of a batch are ended at one instant."""
+"""Steps that a directory never reaches: it ends all transactions of a batch at once."""
 
 
 def _is_without_writes(story: Story) -> bool:
@@ -166,7 +166,7 @@ AT_BROKERS = (
         Run(kills=(Kill(step="DECIDED_ENDED", nth=2),)),
     ),
 )
-"""Where the log is at a broker, which writes no file in the sink's processes."""
+"""For a log at a broker: the sink's processes write no file."""
 
 BROKER_RESTARTS = (
     a_story(
@@ -264,5 +264,5 @@ def _forgotten(rng: random.Random) -> Story:
 
 
 def _maybe_in_the_abort(rng: random.Random) -> tuple[Kill, ...]:
-    """Where the run's first kill fails it, Spark calls abort. Killed there as well, nothing is cleaned up."""
+    """If the run's first kill fails it, Spark calls abort. With a second kill there, nothing is cleaned up."""
     return rng.choice(((), (Kill(step="ABORTING"),), (Kill(step="ABORTED"),)))

@@ -1,4 +1,4 @@
-"""Where the matrix has its log: in a directory, which its path names, at brokers, or on object storage.
+"""The place of the matrix's log: the path of a directory, brokers, or object storage.
 
 On object storage the copy goes to two topics, by key: one commit makes rows of both readable.
 """
@@ -32,7 +32,7 @@ LogPlace = str | Brokers | Objects
 SOURCE, TARGET = "in", "out"
 SECOND_TARGET = "also-out"
 PATIENCE_MS = "180000"
-"""A broker that was killed is away for that long on a busy machine."""
+"""The longest restart of a killed broker on a busy machine."""
 
 
 def open_log(place: LogPlace, *, create: bool = False) -> Cluster:
@@ -44,7 +44,7 @@ def open_log(place: LogPlace, *, create: bool = False) -> Cluster:
 
 
 def options_of(place: LogPlace) -> dict[str, str]:
-    """For a sink that has its log there."""
+    """The options of a sink with its log there."""
     if isinstance(place, Brokers):
         return {f"kafka.{name}": value for name, value in _settings_of(place).items()}
     if isinstance(place, Objects):
@@ -58,13 +58,13 @@ def targets_of(place: LogPlace) -> tuple[str, ...]:
 
 
 def target_of(place: LogPlace, key: str) -> str:
-    """The topic that the copy of a row with this key goes to. `query_host` has the same rule in SQL."""
+    """The topic for the copy of a row with this key. `query_host` has the same rule in SQL."""
     targets = targets_of(place)
     return targets[int(key.removeprefix("key-")) % len(targets)]
 
 
 def arguments_of(place: LogPlace) -> dict[str, Any]:
-    """For a function of `query_host`: where the log is, and how it is reached."""
+    """The place of the log, as arguments for a function of `query_host`."""
     if isinstance(place, Objects):
         return {"directory": place.url, "options": dict(place.options), "targets": targets_of(place)}
     return {"directory": place}

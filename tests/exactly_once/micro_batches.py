@@ -38,16 +38,16 @@ POLL_SECONDS = 0.001
 
 
 class Disturber(Protocol):
-    """What goes wrong beside the kills that were ordered. `undisturbed` is the one with whom nothing does."""
+    """Faults besides the ordered kills. `undisturbed` has none."""
 
     def on_start(self, role: str, process: LoopingProcess) -> None:
         """A process was started: plan, task, commit or abort."""
 
     def is_lost(self, process: LoopingProcess) -> bool:
-        """Whether the driver takes this process, which has not answered, for dead."""
+        """Whether the driver considers this process, which has not answered, dead."""
 
     def first_attempts(self, task: int) -> Sequence[int]:
-        """The attempts of a task that are started at once: speculation, or a stage that is tried again."""
+        """The attempts of a task that start at once: speculation, or a retried stage."""
 
     def before_commit(self) -> None: ...
 
@@ -73,7 +73,7 @@ class Undisturbed:
 
 @dataclass(slots=True)
 class Attempts:
-    """Of one task. `message` is what the first one to return told."""
+    """The attempts of one task. `message`: of the first one that returned."""
 
     rows: list[sink_process.Row]
     next_attempt: int = 0
@@ -82,7 +82,7 @@ class Attempts:
 
 
 class MicroBatches:
-    """`attempts_per_task` as in local[n,m]. `tells_checkpoint` False: as where it is set for the whole session."""
+    """`attempts_per_task` as in local[n,m]. `tells_checkpoint` False: the checkpoint is set for the whole session."""
 
     def __init__(
         self,
@@ -121,9 +121,7 @@ class MicroBatches:
             raise self._outcome
 
     def close(self) -> None:
-        """Waits for processes that nobody waits for, and wakes those that stand still: what they still do, they do
-        before this returns.
-        """
+        """Continues stopped processes and waits for the remaining ones: they have ended when this returns."""
         for process in self._strays:
             until = time.monotonic() + ANSWER_SECONDS
             while not process.has_more() and time.monotonic() < until:
@@ -135,7 +133,7 @@ class MicroBatches:
         self._strays.clear()
 
     def kill(self) -> None:
-        """After a test that failed: nobody is left behind, standing still or not."""
+        """Ends all processes, after a failed test, including stopped ones."""
         for process in list(self._started):
             self._end(process)
 
@@ -150,7 +148,7 @@ class MicroBatches:
     def copy_stream(
         self, *, directory: LogPlace, checkpoint: str, max_offsets: int, batch_count: int | None = None
     ) -> None:
-        """All that there is, or so many batches at most. Raises QueryFailed."""
+        """Copies everything, or at most so many batches. Raises QueryFailed."""
         folder = Path(checkpoint)
         options = options_of(directory)
         if self._tells_checkpoint:
@@ -186,7 +184,7 @@ class MicroBatches:
         raise QueryFailed(error)
 
     def _run_tasks(self, tasks: list[Attempts], writer: bytes, query_id: str, batch: int) -> str | None:
-        """Until each of them has returned; else what made one fail for good."""
+        """Waits until each has returned. Returns the error of one that failed for good."""
 
         def start(number: int, attempt: int) -> None:
             self._task_attempt_id += 1
@@ -269,7 +267,7 @@ class MicroBatches:
 
 # -- the checkpoint --
 def plan_batch(cluster: Any, folder: Path, batch: int, max_offsets: int) -> bool:
-    """Writes down the batch's input, unless it stands there already. False: there is nothing new."""
+    """Stores the batch's input, unless it is stored already. False: there is nothing new."""
     path = folder / "offsets" / str(batch)
     if path.exists():
         return True
@@ -296,7 +294,7 @@ def ends_of(folder: Path, batch: int) -> dict[int, int]:
 
 
 def _rows_of(cluster: Any, place: LogPlace, folder: Path, batch: int) -> list[list[sink_process.Row]]:
-    """Of each partition: the topic of the copy, key, and where the row stands."""
+    """For each partition: the topic of the copy, the key, and the row's offset."""
     starts, ends = ends_of(folder, batch - 1), ends_of(folder, batch)
     return [
         [
@@ -326,7 +324,8 @@ def _query_id(folder: Path) -> str:
 
 
 def _write_if_absent(path: Path, text: str) -> None:
-    """Whole or not at all: a second driver on the same checkpoint may have been faster, and reads at any time."""
+    """Creates the file as a whole: a second driver on the same checkpoint may have been faster, and reads at any
+    time."""
     draft = path.with_suffix(f".draft-{threading.get_ident()}")
     draft.write_text(text)
     with suppress(FileExistsError):

@@ -1,9 +1,9 @@
-"""The rows of the kill matrix, and what must be true of their copy.
+"""The rows of the kill matrix, and the checks of their copy.
 
-A row of the topic `in` has a key, and as its value its number among the rows of this key. Its copy in `out` (or in the
-second topic that `log_place` names) has the same key and says where the row stood: `number|partition|offset`, perhaps
-with padding behind it. So a copy tells by itself whether it came twice, whether it is in order and, by the checkpoint,
-in which micro-batch it was.
+A row of the topic `in` has a key, and as its value its number among the rows of this key. Its copy in `out` (or in
+the second topic of `log_place`) has the same key, and the row's place as its value: `number|partition|offset`,
+perhaps with padding after it. So a copy shows by itself whether it is a duplicate, whether it is in order and, with
+the checkpoint, to which micro-batch it belongs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ UNDER_WAY = (
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A row of the target topic: whose copy it is, and where it stands."""
+    """A row of the target topic: the row that it is a copy of, and its offset."""
 
     key: str
     number: int
@@ -61,7 +61,7 @@ class NumberedRows:
         self._rng = random.Random(seed)
         self._numbers: Counter[str] = Counter()
         self.source: list[list[tuple[str, int]]] = [[] for _ in range(SOURCE_PARTITIONS)]
-        """What the first topic holds, by partition: key and number of each row, in offset order."""
+        """The rows of the first topic, by partition: key and number, in offset order."""
         self._cluster = open_log(place, create=True)
         for name in (SOURCE, *targets_of(place)):
             partition_count = SOURCE_PARTITIONS if name == SOURCE else TARGET_PARTITIONS
@@ -129,7 +129,7 @@ class StoredRow:
 
 
 class CommittedReader:
-    """Reads the topics as a read-committed consumer does: on and on, each partition from where it was."""
+    """Reads the topics as a read-committed consumer does: each partition continues where it was."""
 
     def __init__(self, cluster: Cluster, topics: Iterable[str]) -> None:
         self._cluster = cluster
@@ -142,7 +142,7 @@ class CommittedReader:
         return self._offsets
 
     def read_on(self) -> list[StoredRow]:
-        """What has become readable since, partition by partition in offset order."""
+        """The rows that became readable since the last call, partition by partition in offset order."""
         return [row for partition in self._offsets for row in self._read_partition(partition)]
 
     def _read_partition(self, partition: TopicPartition) -> Iterable[StoredRow]:
@@ -162,7 +162,7 @@ class CommittedReader:
 
 
 def committed_values(place: LogPlace) -> list[bytes]:
-    """Of all that a read-committed consumer sees."""
+    """The values that a read-committed consumer sees."""
     with closing(open_log(place)) as cluster:
         return [row.value for row in CommittedReader(cluster, targets_of(place)).read_on()]
 
@@ -173,7 +173,7 @@ def copy_of(row: StoredRow) -> Copy:
 
 
 def order_problems(copies: Collection[Copy], *, is_source_order_kept: bool) -> list[str]:
-    """`copies` in the order in which they were read. Rows that come twice are no matter of order."""
+    """`copies` in the order in which they were read. Duplicates are not an error of order."""
     found = []
     last_numbers: dict[str, int] = {}
     last_offsets: dict[tuple[str, int, int], int] = {}

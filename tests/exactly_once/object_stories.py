@@ -1,6 +1,6 @@
-"""The kill matrix on object storage: what is killed where, as in `kill_stories`.
+"""The kill matrix on object storage: the kills of each run, as in `kill_stories`.
 
-There one conditional request decides a micro-batch, and maintenance runs behind some commits, in the same process.
+One conditional request decides a micro-batch there, and maintenance runs after some commits, in the same process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ONLY_WITH_TRANSACTIONS = frozenset(
     }
 )
 STEPS = frozenset(step.name for step in Step) - ONLY_WITH_TRANSACTIONS
-"""Those that the sink passes on object storage."""
+"""The steps that the sink passes on object storage."""
 
 PLAN_STEPS = ("PLANNING", "PLANNED")
 TASK_STEPS = ("TASK_STARTED", "TASK_MAY_WRITE", "TASK_APPENDED", "TASK_FLUSHED")
@@ -146,15 +146,15 @@ SOURCE_STORIES = (
         Run(kills=(at_request("", ROWS_READ, process="pyspark.worker", when="after"),), fails=False),
     ),
 )
-"""Of a query through Spark: what reads the rows of a copy dies."""
+"""For a query through Spark: the process that reads the rows dies."""
 
 CONTROLS = ("the driver dies before Spark notes its commit", "Spark's note of the commit is lost")
 
 
 def random_object_story(rng: random.Random, *, are_plans_fresh: bool) -> Story:
-    """One of the long form: the step, the time it comes by, the victim's task and the request are thrown.
+    """A story of the long form: the step, its nth time, the victim's task and the request are random.
 
-    `are_plans_fresh`: a new process makes each plan, so tasks skip what is decided (see SKIPPED).
+    `are_plans_fresh`: a new process makes each plan, so tasks skip a decided batch (see SKIPPED).
     """
     kinds = (_some_planning, _some_tasks, _some_task_twice, _some_commit, _some_commit, _some_maintenance, _forgotten)
     again = [Kill(step="ALREADY_DECIDED")]
@@ -181,7 +181,7 @@ def _some_tasks(rng: random.Random, again: tuple[Kill, ...]) -> Story:
 
 
 def _some_task_twice(rng: random.Random, again: tuple[Kill, ...]) -> Story:
-    """At the same point: a batch that was decided before passes the later ones never."""
+    """At the same step: a batch that was decided before never passes the later ones."""
     task = rng.randrange(3)
     first = _task_death(rng, task)
     second = replace(first, ids=task_kill(first.step, task=task, attempt=1).ids)
