@@ -1,1 +1,1 @@
-"""Copies topics from one log to another: what is copied, where it goes on, and how it is written. No I/O of its own."""
+"""Copies topics from one log to another: the plan, the progress, and the writes. All I/O is in the two Clusters."""

@@ -1,8 +1,8 @@
-"""The record batches of a partition that a copy takes: those that a read-committed consumer would see.
+"""The record batches of a partition that are copied: those that a read-committed consumer sees.
 
-Control batches, aborted transactions and batches that compaction emptied are left out: their offsets become gaps. What
-is left keeps its bytes, except the producer: ids and sequences mean something only in the log that assigned them, and
-would be mistaken for another producer's in the next one. So the batch is taken out of its transaction, too.
+Control batches, aborted transactions and batches that compaction emptied are skipped: their offsets become gaps. The
+others keep their bytes, except the producer: its id and sequences are valid only in the log that assigned them, and
+could be mistaken for another producer's in the target. So a batch is no longer transactional either.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CommittedBatches:
     def pick(self, fetched: FetchedBatches, from_offset: int, until_offset: int) -> PickedBatches:
         """From the answer to a read-committed fetch at `from_offset`. Raises CorruptBatchError.
 
-        The first batch may begin below `from_offset`: it is whole nevertheless.
+        The first batch may begin below `from_offset`: it is copied whole.
         """
         self._aborted.add(fetched.aborted_transactions)
         kept = bytearray()

@@ -28,7 +28,7 @@ _NO_ID: Final = "00000000-0000-0000-0000-000000000000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyMarker:
-    """`source_offset` of the source belongs to `target_offset` of the target."""
+    """`target_offset` of the target corresponds to `source_offset` of the source."""
 
     source_id: str
     start_offset: int
@@ -52,7 +52,7 @@ def source_id_of(topic: TopicDescription) -> str:
 
 
 def read_markers(target: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CopyMarker]:
-    """Those that exist and can be read."""
+    """The markers that exist and can be decoded."""
     found = target.fetch_offsets(COPY_GROUP, partitions)
     markers = {partition: _decoded(committed) for partition, committed in found.items()}
     return {partition: marker for partition, marker in markers.items() if marker is not None}

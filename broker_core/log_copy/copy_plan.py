@@ -41,8 +41,8 @@ RENUMBER_ADVICE: Final = (
 class PartitionCopy:
     """Offsets [from_offset, until_offset) of the source go to the target, which ends at `target_offset`.
 
-    `blocked_offset_count`: offsets above, behind an open transaction. `log_start_offset`: the least for the target.
-    `marker`: of an earlier run; None if this is the first one.
+    `blocked_offset_count`: the offsets above, blocked by an open transaction. `log_start_offset`: the minimum of the
+    target. `marker`: of an earlier run; None if this is the first one.
     """
 
     partition: TopicPartition
@@ -225,7 +225,7 @@ def gap_refusal(partition: TopicPartition, from_offset: int, until_offset: int) 
 
 
 def _log_start(bounds: PartitionBounds, target_offset: int, marker: CopyMarker | None) -> int:
-    """What the copy began with; the source's own log start may have moved since."""
+    """The log start when the copy began; that of the source may have moved since."""
     if marker is not None:
         return marker.start_offset
     return 0 if target_offset else bounds.log_start_offset

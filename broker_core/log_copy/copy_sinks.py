@@ -34,8 +34,8 @@ from broker_core.placed_writes import PlacedAppend, PlacedWrites
 from broker_core.record.batch_header import read_header, write_plain_producer
 
 GATHERED_BYTES: Final = 32 * 1024 * 1024
-"""The most that is written at once where offsets are given: on object storage one object and one commit. What one fetch
-brings is not split, which is more only if a single batch is larger."""
+"""The largest write at given offsets: on object storage one object and one commit. The batches of one fetch are not
+split, which are more only if a single batch is larger."""
 _FIRST_PRODUCER_EPOCH: Final = 0
 
 
@@ -44,23 +44,23 @@ class PlacedCluster(PlacedWrites, Cluster, Protocol):
 
 
 class CopySink(Protocol):
-    """Takes the partitions of one topic, one after the other."""
+    """Writes the partitions of one topic, one after the other."""
 
     def begin(self, copy: PartitionCopy, marker: CopyMarker) -> None: ...
 
     def add(self, picked: PickedBatches) -> None: ...
 
     def end(self, until_offset: int) -> CopyEnd:
-        """Everything up to there was added. The target ends there once `finish` has returned."""
+        """Everything up to this offset was added. The target ends there after `finish`."""
         ...
 
     def finish(self) -> None:
-        """All that was added is durable when it returns, and the markers say so."""
+        """Everything that was added is durable when it returns, and the markers are committed."""
         ...
 
 
 class CopyEnd(NamedTuple):
-    """Of one partition: where the target ends, and how many records were written."""
+    """Of one partition: the end of the target, and the number of written records."""
 
     target_offset: int
     record_count: int
@@ -254,7 +254,7 @@ _SETTINGS: Final[tuple[tuple[type[StreamlogError], str], ...]] = (
     ),
     (InvalidRecordError, "With cleanup.policy=compact a topic takes no records without a key."),
 )
-"""Which settings of the target a refusal is about."""
+"""The settings of the target that caused an error."""
 
 
 def _refusal(error: StreamlogError, partition: TopicPartition, refused: DenseBatch) -> StreamlogError:

@@ -1,4 +1,4 @@
-"""What differs between the targets of a copy: those that take records at given offsets, and brokers."""
+"""The differences between the targets of a copy: those that accept records at given offsets, and brokers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _CREATE_TIME: Final = "CreateTime"
 
 
 class CopyTarget(Protocol):
-    """`keeps_gaps`: records are written at the source's offsets, and whatever is between them stays a gap."""
+    """`keeps_gaps`: records are written at the source's offsets, with its gaps."""
 
     @property
     def keeps_gaps(self) -> bool: ...
 
     def new_producer_id(self) -> int:
-        """For the markers of partitions that this target begins to write."""
+        """For the markers of partitions that this target starts to write."""
         ...
 
     def new_sink(self) -> CopySink:
@@ -30,7 +30,7 @@ class CopyTarget(Protocol):
         ...
 
     def settings_while_filled(self, configs: Mapping[str, str]) -> Mapping[str, str]:
-        """Which settings of the source's topic are others until the records are written."""
+        """The settings that differ from the source's topic until the records are written."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Finds the last record of a partition, and the same one in another log: how a copy is told from other records."""
+"""Finds the last record of a partition, and the record at its offset in another log, to recognise a copy."""
 
 from __future__ import annotations
 

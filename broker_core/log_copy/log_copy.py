@@ -46,7 +46,7 @@ _ABOUT_ONE_TOPIC: Final = (InvalidRequestError, CorruptDataError, ProducerError,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFailure:
-    """`is_begun`: some of its records may have been copied. A new run goes on there."""
+    """`is_begun`: some of its records may have been copied. A new run continues there."""
 
     topic: str
     error: StreamlogError
@@ -63,7 +63,7 @@ class CopyPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedPartition:
-    """What one run did. Offsets without a record became gaps: there are more offsets than records then."""
+    """The result of one run. Offsets without a record became gaps, so there may be fewer records than offsets."""
 
     copy: PartitionCopy
     record_count: int
@@ -101,10 +101,11 @@ class LogCopy:
         return CopyPlan(topics=tuple(planned), failures=tuple(failures))
 
     def run(self, plan: CopyPlan, progress: CopyProgress) -> CopyResult:
-        """Raises errors that are not about one topic. What was copied until then stays, and a new run goes on.
+        """Raises errors that are not about one topic. The copied records stay, and a new run continues.
 
-        Failures of topics: CopyRefusedError for a gap that the target cannot keep, UnexpectedLogEndError if somebody
-        else writes to the target, and whatever both logs raise for one topic."""
+        Failures of topics: CopyRefusedError for a gap that the target cannot keep, UnexpectedLogEndError if there is
+        another writer of the target, and errors of both logs about one topic.
+        """
         total_count = sum(copy.offset_count for topic in plan.topics for copy in topic.partitions)
         report = _Progress(progress, total_count)
         copied: list[CopiedPartition] = []
@@ -152,7 +153,7 @@ class LogCopy:
         )
 
     def _prepare(self, topic: TopicCopy) -> None:
-        """The topic in the target, with the settings that it has while it is filled."""
+        """Creates the topic in the target, with the settings for the time of the copy."""
         name, count = topic.source.name, topic.source.partition_count
         while_filled = self._kind.settings_while_filled(topic.source.configs)
         configs = {**topic.source.configs, **while_filled}
@@ -177,10 +178,11 @@ class LogCopy:
             self._target.alter_topic_configs(topic.source.name, sources)
 
     def _begin_markers(self, topic: TopicCopy) -> dict[TopicPartition, CopyMarker]:
-        """Existing ones, and new ones, which are committed before the first record.
+        """Existing markers, and new ones, which are committed before the first record.
 
-        A marker of the other kind of target is replaced: a broker needs a producer whose sequences it knows, and what
-        is written at given offsets belongs to none. That is how a directory is copied to by itself and by its broker.
+        A marker of the other kind of target is replaced: a broker needs a producer whose sequences it knows, and
+        records at given offsets have none. So the copy of a directory can be continued by its broker, and the
+        reverse.
         """
         found = {
             copy.partition: copy.marker
@@ -205,7 +207,7 @@ class LogCopy:
 
 
 def _located(error: CorruptDataError, partition: TopicPartition, offset: int) -> StreamlogError:
-    """With the partition, which what checks a buffer does not know."""
+    """The error with the partition, which the check of a buffer does not know."""
     if str(partition) in error.message:
         return error
     return type(error)(f"{partition}, offset {offset} or later: {error.message}", **error.fields)

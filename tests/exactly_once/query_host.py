@@ -34,10 +34,8 @@ def copy_stream(
     padding_bytes=0,
     **sink,
 ):
-    """Copies `in` to `out`, or by key to two topics, until nothing is left. A copied row says where the row stood.
-
-    `options` are for source and sink, `sink` for the sink alone. Each value gets so many bytes of padding.
-    """
+    """Copies `in` to `out`, or by key to two topics, up to the end. A copied row has the source row's place.
+    `options` are for source and sink, `sink` for the sink alone. Each value gets so many bytes of padding."""
     rows = _rows_with_their_places(spark, directory, max_offsets, options, targets)
     if padding_bytes:
         rows = rows.withColumn("value", F.concat_ws("|", "value", F.repeat(F.lit("x"), padding_bytes)))
@@ -48,7 +46,7 @@ def copy_stream(
 
 
 def copy_by_foreach_batch(spark, *, directory, checkpoint, max_offsets, options=None, targets=("out",)):
-    """The same by batch writes, each with the pair that says which one it is."""
+    """The same by batch writes, each with its txnAppId and txnVersion."""
 
     def write(rows, batch):
         pair = {"txnAppId": "copier", "txnVersion": batch, **(options or {})}
@@ -93,7 +91,7 @@ def count_rows(spark, *, directory, topic):
 
 
 def entries_seen_by_tasks(spark, *, folder, tasks=4):
-    """What each of some tasks finds in a folder of its machine."""
+    """For each of some tasks: the names in a folder of its machine."""
     return spark.sparkContext.parallelize(range(tasks), tasks).map(lambda _: os.listdir(folder)).collect()
 
 

@@ -89,7 +89,7 @@ def end(
 
 
 def _finish_maintenance() -> None:
-    """Spark's process stays for a while, and what it began behind its commit goes on."""
+    """Waits for threads that the commit started, as Spark's process stays for a while."""
     for thread in threading.enumerate():
         if thread.name == "streamlog-object-maintenance":
             thread.join()

@@ -1,4 +1,4 @@
-"""Runs `query_host` in a process of its own, and everything below it, and kills it at will."""
+"""Runs `query_host` in another process, and can kill it with all its child processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.spark.spark_session import SHORT_LIVED, environment_for_workers
 HERE = Path(__file__).parent
 START_SECONDS = 280
 CALL_SECONDS = 600
-"""Of queries that last seconds where the machine is not busy."""
+"""The longest query, which takes seconds on an idle machine."""
 CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -33,22 +33,22 @@ CONF = {
 
 
 def environment_with_kills(kill_folder: Path) -> dict[str, str]:
-    """What the processes of Spark inherit, so that all their Python processes carry a kill switch."""
+    """The environment of Spark's processes: it installs a kill switch in all their Python processes."""
     environment = os.environ | environment_for_workers()
     environment["PYTHONPATH"] = os.pathsep.join([str(HERE / "injected"), environment["PYTHONPATH"]])
     return environment | {"STREAMLOG_KILL_FOLDER": str(kill_folder), WATCHED_FROM_START: "yes"}
 
 
 class QueryFailed(Exception):
-    """What Spark said, as text."""
+    """Spark's error, as text."""
 
 
 class SparkDied(Exception):
-    """The driver is gone."""
+    """The driver has died."""
 
 
 class SparkProcess:
-    """`call` runs a function of `query_host`. Raises QueryFailed, or SparkDied when nobody is left to answer."""
+    """`call` runs a function of `query_host`. Raises QueryFailed, or SparkDied if the driver died."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class SparkProcess:
         environment: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
-        """`environment` goes before what Spark's processes need to be killed; `settings` are those of `query_host`."""
+        """`environment` precedes the variables of the kill switch; `settings` are those of `query_host`."""
         kill_folder.mkdir(parents=True, exist_ok=True)
         settings = {"master": master, "conf": {**CONF, **(conf or {})}, **settings}
         self.log_path = kill_folder / f"spark-{time.time_ns()}.log"
@@ -87,7 +87,7 @@ class SparkProcess:
         return self.finish()
 
     def begin(self, function: str, **arguments: Any) -> None:
-        """The first half of `call`: two processes can be at work at once."""
+        """The first half of `call`, so that two processes can work at once."""
         self.wait_until_ready()
         assert self._process.stdin is not None
         try:
@@ -119,7 +119,7 @@ class SparkProcess:
         return self.log_path.read_text(errors="replace")[-3000:]
 
     def processes(self) -> list[int]:
-        """All that this process has started, Spark's daemons and executors with it: they share its session."""
+        """All child processes, including Spark's daemons and executors: they share its session."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -141,7 +141,7 @@ class SparkProcess:
         self._process.wait(30)
 
     def close(self) -> None:
-        """Asks it to end, then sees to it."""
+        """Asks it to end, then kills it."""
         if self._process.poll() is None and self._process.stdin is not None:
             self._process.stdin.close()
             with suppress(subprocess.TimeoutExpired):

@@ -23,7 +23,7 @@ START_SECONDS = 280
 
 
 def home_of_its_own(folder: Path) -> Path:
-    """As SPARK_HOME of local-cluster, which keeps the folders of its executors there, under `work`."""
+    """A SPARK_HOME for local-cluster, which puts the folders of its executors under its `work`."""
     folder.mkdir()
     for entry in HOME.iterdir():
         if entry.name != "work":
@@ -32,7 +32,7 @@ def home_of_its_own(folder: Path) -> Path:
 
 
 def why_no_mounts_of_their_own() -> str | None:
-    """The reason to skip where a process cannot have mounts that nobody else sees."""
+    """The reason to skip if a process cannot have mounts of its own."""
     if shutil.which("unshare") is None:
         return "there is no unshare on the PATH"
     tried = subprocess.run(
@@ -42,11 +42,8 @@ def why_no_mounts_of_their_own() -> str | None:
 
 
 class StandaloneCluster:
-    """`folder` is that of the kills, in the executors too. `environment` is what a driver needs, besides `master`.
-
-    `not_shared` is a folder of the driver in whose place each worker, with its executors, has an empty one; nor do the
-    workers see each other's folders then.
-    """
+    """`folder`: of the kills, in the executors too. `environment`: for a driver, besides `master`. `not_shared`: a
+    folder of the driver; each worker, with its executors, sees an empty one of its own at that path."""
 
     def __init__(self, folder: Path, *, not_shared: Path | None = None) -> None:
         self.environment = {"SPARK_LOCAL_IP": HOSTS[0], "SPARK_HOME": str(HOME)}
@@ -74,7 +71,7 @@ class StandaloneCluster:
         self._stop()
 
     def kill_worker(self, number: int) -> None:
-        """The worker and its executors die, and another worker takes its place."""
+        """Kills the worker with its executors, and starts another one in its place."""
         worker = self._workers.pop(number)
         self._processes.remove(worker)
         executors = _descendants(worker.pid)
@@ -95,7 +92,7 @@ class StandaloneCluster:
         return self._folder / f"work-{number}"
 
     def _own_mounts(self, number: int) -> Sequence[str]:
-        """What is put before the command of a worker that shall not see the driver's folder."""
+        """The prefix of the command of a worker that must not see the driver's folder."""
         if self._not_shared is None:
             return ()
         hidden = [self._not_shared, *(self._work_of(other) for other in range(len(HOSTS)) if other != number)]

@@ -34,7 +34,7 @@ def rows(tmp_path):
 
 
 def write(spark, rows, word, **options):
-    """Whether Spark says that it was written."""
+    """Whether Spark reports success."""
     try:
         spark.call("write_batch", directory=rows.place, count=ROW_COUNT, word=word, **options)
     except QueryFailed:

@@ -1,4 +1,4 @@
-"""The whole driver dies, JVM and Python; or there are two of it."""
+"""The whole driver dies, JVM and Python; or there are two drivers."""
 
 import pytest
 from exactly_once.kill_matrix import KillMatrix
@@ -15,7 +15,7 @@ def matrix(tmp_path, kills):
 
 
 def die_in_a_copy(spark, matrix, kill):
-    """A run in which the driver dies; how many batches it had committed, as Spark notes it."""
+    """A run in which the driver dies. Returns the number of batches that Spark noted as committed."""
     before = matrix.newest("commits")
     matrix.add_batches(2)
     matrix.kills.order(kill)

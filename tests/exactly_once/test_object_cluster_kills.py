@@ -59,7 +59,7 @@ DRIVER_KILLS = {
 
 
 class ClusterMatrix:
-    """A matrix, the cluster that its drivers use, and the driver of the moment."""
+    """A matrix, the cluster of its drivers, and the current driver."""
 
     def __init__(self, cluster, matrix, **conf):
         self.cluster = cluster
@@ -140,7 +140,7 @@ def kill_the_driver(on_cluster, name, kill):
 
 
 def kill_a_worker(on_cluster):
-    """While a task of each stands with its rows uploaded."""
+    """While a task of each is stopped after its upload."""
     matrix = on_cluster.matrix
     matrix.add_batches(1)
     waits = task_kill("TASK_FLUSHED", action="wait")

@@ -17,7 +17,7 @@ OLD_TOKEN, FRESH_TOKEN = "session-token-that-expires", "session-token-that-is-fr
 
 @contextmanager
 def proxied_matrix(folder, kills, server, objects, **settings):
-    """(matrix, proxy): the query goes through the proxy, those that watch it do not."""
+    """(matrix, proxy): the query goes through the proxy, the checks do not."""
     with closing(FaultyProxy(server.port)) as proxy:
         matrix = KillMatrix(folder, kills, objects=objects, **settings)
         options = server.options(endpoint=f"http://127.0.0.1:{proxy.port}")

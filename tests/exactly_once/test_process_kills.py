@@ -74,7 +74,7 @@ def test_kills_zombies_copied_checkpoints_and_two_drivers_lose_and_repeat_no_row
 
 
 def run_with(plot, rng, matrix, standing, killed, *, tells_checkpoint):
-    """One run of the query, or two at once. What an earlier one left standing goes on while this one is under way."""
+    """One run of the query, or two at once. Zombies of an earlier run may continue during this one."""
     matrix.add_batches(rng.randrange(1, 3))
     if plot.repeats_last_batch:
         matrix.forget_last_commit()

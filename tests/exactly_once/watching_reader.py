@@ -1,11 +1,11 @@
-"""A read-committed reader in a process of its own, which looks at every row from the first kill to the last.
+"""A read-committed reader in another process, which checks every row from the first kill to the last.
 
-For each row: it never came before; it comes behind the earlier rows of its key and of its input partition; and its
-micro-batch is decided. The batch is found in the checkpoint (`offsets/<batch>` says where each batch ends), the
-decision in the log, asked for after the row was read.
+For each row: it is no duplicate; it comes after the earlier rows of its key and of its input partition; and its
+micro-batch is decided. The batch is found in the checkpoint (`offsets/<batch>` has the end of each batch), the decision
+in the log, which is read after the row.
 
-On object storage a look at all partitions of both topics is at one instant of the log. There the rows of a batch that
-a look finds must be all rows of that batch.
+On object storage a read of all partitions of both topics is at one instant of the log, so it must find all rows of a
+batch or none.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ KEPT_PROBLEMS = 50
 
 
 class WatchingReader:
-    """`decision_group` is asked for decisions; None: it is the sink's of the query that the checkpoint names.
-
-    `checkpoints`: of one query, a copy included.
-    """
+    """`decision_group`: the group with the decisions; None: that of the query whose id is in the checkpoint.
+    `checkpoints`: of one query, including copies."""
 
     def __init__(
         self,
@@ -47,14 +45,14 @@ class WatchingReader:
 
     @contextmanager
     def pausing(self) -> Iterator[None]:
-        """Away for a while: a reader takes part in ending what is decided, so a writer may find nothing left to do."""
+        """Stops the reader for a while: it helps to end decided transactions, so that a writer may find none."""
         self._process.send("pause")
         assert self._process.take() == "paused"
         yield
         self._process.send("go on")
 
     def stop(self) -> tuple[int, list[str]]:
-        """How many rows it saw, and what was wrong with them. It has read to the end when this returns."""
+        """Returns the number of rows and their errors. It has read to the end when this returns."""
         try:
             with suppress(BrokenPipeError):  # it has failed: `take` says how
                 self._process.send("stop")
@@ -135,7 +133,7 @@ def _is_stopped(connection: Connection) -> bool:
 
 
 class CheckpointedBatches:
-    """Which micro-batch a row of the input belongs to, as the query's checkpoint has it."""
+    """The micro-batch of an input row, according to the query's checkpoint."""
 
     def __init__(self, checkpoints: Sequence[Path], decision_group: str | None) -> None:
         self._checkpoints = checkpoints
@@ -149,7 +147,7 @@ class CheckpointedBatches:
         return self._decision_group
 
     def batch_of(self, partition: int, offset: int) -> int:
-        """A batch is written down before it runs, so the batch of a row that was read is there."""
+        """A batch is stored before it runs, so the batch of a row that was read is there."""
         number = 0
         while True:
             if number == len(self._ends):
@@ -159,7 +157,7 @@ class CheckpointedBatches:
             number += 1
 
     def torn(self, row_counts: Mapping[int, int]) -> Iterator[str]:
-        """Batches of which a look has found some of the rows, or some twice."""
+        """Batches of which a read found only some rows, or duplicates."""
         for batch, count in row_counts.items():
             before = self._ends[batch - 1] if batch else {}
             whole = sum(end - before.get(partition, 0) for partition, end in self._ends[batch].items())

@@ -46,7 +46,7 @@ def s3_server(request) -> S3Server:
 
 @pytest.fixture
 def new_url():
-    """Of a log that does not exist yet, in the servers' bucket."""
+    """The URL of a log that does not exist yet, in the servers' bucket."""
     return f"s3://{BUCKET}/logs/{next(_prefixes)}"
 
 

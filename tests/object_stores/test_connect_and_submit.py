@@ -1,7 +1,7 @@
-"""Spark Connect and spark-submit on object storage: exactly-once, and no secret in what Spark writes down.
+"""Spark Connect and spark-submit on object storage: exactly-once, and no secret in Spark's files.
 
-Spark's event log holds the plan of every query, and so does much of its own log at INFO; what a client prints holds
-plans and errors. None of them, nor the checkpoint, may hold a key.
+Spark's event log has the plan of every query, and so has much of its own log at INFO; the output of a client has
+plans and errors. Neither they nor the checkpoint may contain a key.
 """
 
 import json
@@ -106,7 +106,7 @@ def store(request, tmp_path):
 
 @pytest.fixture
 def kept(tmp_path):
-    """What Spark keeps: event log, checkpoint, logs."""
+    """Spark's files: event log, checkpoint, logs."""
     (tmp_path / "kept" / "events").mkdir(parents=True)
     return tmp_path / "kept"
 

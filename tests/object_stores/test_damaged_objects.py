@@ -1,4 +1,4 @@
-"""A bit flipped, or an end cut off, in any object of a log: it is found and named, or does no harm."""
+"""A flipped bit, or a cut-off end, in any object of a log: it is detected and named, or has no effect."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def memory():
 
 
 def content_of(memory):
-    """All that a newcomer sees."""
+    """Everything that a new process sees."""
     cluster = memory.open(create=False)
     logs = {}
     for partition in PARTITIONS:

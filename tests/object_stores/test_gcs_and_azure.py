@@ -1,4 +1,4 @@
-"""Google Cloud Storage and Azure by the command line, with what only they say."""
+"""Google Cloud Storage and Azure by the command line, with their own errors."""
 
 from __future__ import annotations
 

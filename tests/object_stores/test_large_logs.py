@@ -1,4 +1,4 @@
-"""Logs as they are after years: how a process opens them. They are made by the fold itself, in a store in memory."""
+"""Opening logs of several years. They are made by replaying commits, in a store in memory."""
 
 import tracemalloc
 from itertools import count
@@ -81,7 +81,7 @@ def test_a_log_of_a_hundred_thousand_ranges_opens_by_two_requests_and_its_tail()
 
 
 def test_a_log_of_a_year_with_a_commit_each_minute_opens_by_two_requests_and_its_tail():
-    """Each hundredth commit merges the ranges before it, and each day's first lets go of what was replaced."""
+    """Each hundredth commit merges the ranges before it, and each day's first removes the replaced ones."""
     log = MemoryLog()
     image = LogImage(LOG_ID)
     objects = count()

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900), pytest.mark.spark]
 
 @pytest.fixture(params=["directory to S3", "S3 to directory"])
 def move(request, spark, tmp_path, versitygw_server, new_url):
-    """(place, other place, arguments that copy the one to the other)."""
+    """(place, other place, arguments of the copy from one to the other)."""
     options = versitygw_server.options()
     properties = tmp_path / "store.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in options.items()))

@@ -1,4 +1,4 @@
-"""The log on real stores: what the unit tests show in memory, once through everything."""
+"""The log on real stores: one pass through the behaviour that the unit tests show in memory."""
 
 from __future__ import annotations
 

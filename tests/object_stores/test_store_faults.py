@@ -1,4 +1,4 @@
-"""A real store behind a proxy that throttles, resets and loses answers: what is committed is committed once."""
+"""A real store behind a proxy that throttles, resets and loses answers: each batch is committed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is set wrongly is refused with what, where and which setting, and never with a secret."""
+"""The error of a wrong setting names the cause, the place and the setting, and never a secret."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHER_SECRET = "another-secret-that-must-not-be-shown"
 
 
 def refused(url, options, kind, *words):
-    """Reading and making are both refused by an error of this kind with these words."""
+    """Opening and creating both raise an error of this kind with these words."""
     texts = []
     for call in (lambda log: log.describe_topics(), lambda log: log.create_topic("t")):
         with open_objects(url, options, create=True) as log, pytest.raises(kind) as caught:
