@@ -1,4 +1,4 @@
-"""What settings belong to, by the numbers of the wire, and who may see and change them."""
+"""The resources that have settings, by their numbers in the protocol, and the access that each needs."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Per producer id: epoch, the last five batches (sequence range, offsets), the coordinator's epoch, and the first offset
 of the open transaction. It is a cache of the log: a replay of batch headers rebuilds it, and a snapshot (see
-`producer_snapshot`) shortens the replay. A snapshot has only each producer's last batch, as in Kafka; who had the log
-open before knows the others (`remember_earlier`).
+`producer_snapshot`) shortens the replay. A snapshot has only each producer's last batch, as in Kafka; a process
+that had the log open before knows the others (`remember_earlier`).
 
 `plan_append` changes nothing; only `replay` does, for appended and for recovered batches.
 

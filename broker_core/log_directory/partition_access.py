@@ -247,7 +247,7 @@ class PartitionAccess:
         return held
 
     def open_apart(self, partition: TopicPartition) -> PartitionRebuilder:
-        """A rebuilder for the caller alone, who may use it for long and closes it."""
+        """A rebuilder for the caller alone, which may use it for long and closes it."""
         return self._open_to_read(PartitionRebuilder, partition, topic_of(self._catalog, partition)).store
 
     def open_held(self, partition: TopicPartition) -> OpenReader[ReadablePartition]:

@@ -59,7 +59,7 @@
     └── RemoteError                      between a client and a broker
         ├── BrokerUnavailableError         no address answers, or the connection broke
         ├── RequestTimedOutError           the answer did not come in time
-        ├── AuthenticationError            TLS or SASL: who we are, or who the broker is
+        ├── AuthenticationError            TLS or SASL: the identity of the client, or of the broker
         ├── AuthorizationError             the broker's access rules
         ├── UnsupportedVersionError        no version of a request that both sides speak
         ├── MalformedMessageError          bytes that are not Kafka's protocol

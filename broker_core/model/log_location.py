@@ -5,10 +5,10 @@
     file:/data/log           the same: Spark writes some paths so
     hdfs:///log, …           refused by name
 
-The URL of a log on object storage (s3://, gs://, az://, objects:///, …) is no directory: who opens one looks with
+The URL of a log on object storage (s3://, gs://, az://, objects:///, …) is no directory: check it with
 `store_settings.is_object_url` first.
 
-A scheme is two letters or more, a colon behind them. A folder whose name looks so is written with ./ before it.
+A scheme is two letters or more, followed by a colon. Write ./ before the name of a folder that looks like that.
 """
 
 from __future__ import annotations

@@ -70,9 +70,9 @@ KAFKAS_DEFAULTS: Final = TopicDefaults()
 
 
 def dynamic_topic_defaults(broker_configs: Mapping[str, Mapping[str, str]], node_id: int) -> TopicDefaults:
-    """Of what the metadata log says of brokers: settings of all of them, and those of this node before them.
+    """From the metadata log: the settings of all brokers, overridden by those of this node.
 
-    For who opens the directory without a broker, and does not know its properties file.
+    For a process that opens the directory without a broker, and does not know its properties file.
     """
     given = {**broker_configs.get("", {}), **broker_configs.get(str(node_id), {})}
     configs = {

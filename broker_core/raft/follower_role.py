@@ -7,7 +7,7 @@ An answer without an error, from the leader, is a sign of life, and its content 
     records            append and flush; then fetch on, which tells the leader that they are on the device
 
 The high watermark is the leader's, at most the own flushed end. While the leader does not answer, other voters are
-asked: one of them may know who follows it.
+asked: one of them may know its successor.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class FollowerRole:
 
     def on_no_answer(self, peer_id: int, *, is_gone: bool) -> None:
         """If there is no leader's process any more, the voters stand for election one after the other, without waiting
-        for the fetch timeout. A hint that is wrong costs pre-votes: who still hears the leader refuses them."""
+        for the fetch timeout. A wrong hint costs pre-votes: a node that still hears the leader refuses them."""
         core = self._core
         self._asks_others = True
         if is_gone and peer_id == self.leader_id and core.is_voter:

@@ -2,7 +2,7 @@
 
 00000000000000000274-0000000003.checkpoint   a snapshot: of all records below offset 274, the last of epoch 3
 *.checkpoint.part                            a snapshot that is being fetched
-quorum-state                                 JSON: which epoch, who leads it, whom this node voted for
+quorum-state                                 JSON: the epoch, its leader, and the vote of this node
 """
 
 from __future__ import annotations

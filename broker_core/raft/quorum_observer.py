@@ -2,7 +2,7 @@
 
 A machine: `step(event, now_ms)` returns effects, in the order in which they have to be done. It knows a leader or not:
 
-    UNATTACHED   an epoch without a known leader: asks the bootstrap servers in turn; any of them tells who leads
+    UNATTACHED   an epoch without a known leader: asks the bootstrap servers in turn; any of them names the leader
     FOLLOWER     an epoch with its leader: fetches from it; while it does not answer, from a bootstrap server
 
     answer's epoch   its leader       UNATTACHED in epoch E            FOLLOWER of L in epoch E

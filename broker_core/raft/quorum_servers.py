@@ -41,12 +41,12 @@ class QuorumServers:
         self.next_try_ms = now_ms
 
     def on_useless_answer(self, now_ms: int, *, names_leader: bool) -> None:
-        """`names_leader`: who answered knows the same leader. What the leader itself cannot tell, others may."""
+        """`names_leader`: the answering node knows the same leader. Others may know more than the leader itself."""
         self._asks_others = self._asked_leader or not names_leader
         self._pause(now_ms)
 
     def on_no_answer(self, now_ms: int) -> None:
-        """The next request goes to somebody else: the leader may be gone, and others know who follows it."""
+        """The next request goes to another node: the leader may be gone, and others know its successor."""
         self._asks_others = True
         self._pause(now_ms)
 

@@ -34,8 +34,8 @@ from broker_core.raft.quorum_values import NO_NODE, SnapshotId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteRequest:
-    """Asks for a vote in `epoch`, or as a pre-vote whether one would be given (KIP-996). `voter_id` is whom the sender
-    means to ask, -1 in versions that do not say."""
+    """Asks for a vote in `epoch`, or as a pre-vote whether one would be given (KIP-996). `voter_id` is the
+    receiver, -1 in versions without it."""
 
     epoch: int
     candidate_id: int
@@ -143,7 +143,7 @@ class SnapshotTaken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResignRequested:
-    """The node is about to stop: who leads gives that up."""
+    """The node is about to stop: a leader resigns."""
 
 
 VoterEvent = (

@@ -187,7 +187,7 @@ class ClassicGroup:
         self._support.update(member.protocol_names)
 
     def maybe_elect_joined_leader(self) -> bool:
-        """Whether a member that joined leads: the leader, or else the first who did join."""
+        """Whether a member that joined leads: the leader, or else the first member that joined."""
         leader = self.members.get(self.leader_id or "")
         if leader is None or not leader.is_awaiting_join:
             leader = next((member for member in self.members.values() if member.is_awaiting_join), None)

@@ -1,6 +1,6 @@
 """What a node of the quorum answers to others than its machine does: ApiVersions, DescribeQuorum, DescribeCluster.
 
-DescribeQuorum    the leader's view of voters and observers; who does not lead answers NOT_LEADER_OR_FOLLOWER
+DescribeQuorum    the leader's view of voters and observers; other nodes answer NOT_LEADER_OR_FOLLOWER
 DescribeCluster   the controllers and which of them leads, for clients that ask for controllers
 """
 
