@@ -70,10 +70,12 @@ def _alter(call: Call, resource: Any, plan: PlanChanges, answer: Any) -> None:
     try:
         owner = owner_of(call.node, resource.resource_type, resource.resource_name)
 
-        def planned(controller: MetadataController) -> CoordinatorResult[MetadataRecord, Changes]:
-            """Of what is set when the change is made: another one may have come before it."""
+        def planned(controller: MetadataController) -> CoordinatorResult[MetadataRecord, tuple[Changes, bool]]:
+            """Of what is set when the change is made: another one may have come before it. The reply: the changes, and
+            whether they give records."""
             changes = plan(owner, owner.current(controller.image), resource)
-            return CoordinatorResult(records=owner.plan(controller, changes).records, reply=changes)
+            records = owner.plan(controller, changes).records
+            return CoordinatorResult(records=records, reply=(changes, bool(records)))
 
         call.node.topics.check(planned)
     except StreamlogError as error:
@@ -83,8 +85,11 @@ def _alter(call: Call, resource: Any, plan: PlanChanges, answer: Any) -> None:
         answer()
         return
 
-    def changed(changes: Changes) -> None:
+    def changed(reply: tuple[Changes, bool]) -> None:
+        changes, has_records = reply
         owner.on_changed(changes)
+        if not has_records:
+            owner.on_set_again()
         answer()
 
     call.node.topics.change(planned, changed, refused)

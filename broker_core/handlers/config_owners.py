@@ -59,6 +59,10 @@ class ConfigOwner(Protocol):
         """The change is durable, and counts."""
         ...
 
+    def on_set_again(self) -> None:
+        """All settings of the change have these values already: nothing was stored, and listeners were not told."""
+        ...
+
 
 def owner_of(node: BrokerNode, kind: int, name: str) -> ConfigOwner:
     """Raises InvalidRequestError, InvalidTopicNameError for what cannot be one."""
@@ -101,6 +105,9 @@ class _TopicOwner:
     def on_changed(self, changes: Changes) -> None:
         pass
 
+    def on_set_again(self) -> None:
+        pass
+
 
 class _GroupOwner:
     """A group need not exist: its settings count when it does."""
@@ -132,6 +139,9 @@ class _GroupOwner:
             _log.warning(
                 "group=%s: %s is ignored: share and streams groups are not supported", self._name, ", ".join(idle)
             )
+
+    def on_set_again(self) -> None:
+        pass
 
 
 class _BrokerOwner:
@@ -180,6 +190,8 @@ class _BrokerOwner:
         idle = idle_names(name for name, value in changes.items() if value is not None)
         if idle:
             _log.warning("%s: accepted but ignored", ", ".join(idle))
+
+    def on_set_again(self) -> None:
         self._node.announce_settings()
 
     def _check_min_insync_replicas(self, changes: Changes) -> None:

@@ -359,3 +359,17 @@ def test_the_assignment_interval_is_dynamic(node):
     assert heartbeat(node, joined.member_epoch, **second).assignment is None
     pass_time(node, 1)
     assert heartbeat(node, joined.member_epoch).member_epoch > joined.member_epoch
+
+
+@BOTH
+def test_a_changed_setting_of_a_broker_is_announced_once_and_one_that_is_set_again_too(node, api_key):
+    """A changed one was announced twice: listeners read their certificates two times."""
+    told = []
+    node.on_settings(lambda config: told.append(config.num_io_threads))
+    for value, expected in (("7", [7]), ("7", [7, 7]), ("8", [7, 7, 8])):
+        answers = alter(node, api_key, resource(BROKER, "1", "num.io.threads", value))
+        assert answers == [(BROKER, "1", "none")]
+        assert told == expected
+    alter(node, api_key, resource(TOPIC, "t"), resource(GROUP, "g", "consumer.session.timeout.ms", "50000"))
+    alter(node, api_key, resource(BROKER, "1", "num.io.threads", "1"))
+    assert told == [7, 7, 8]
