@@ -51,6 +51,13 @@ def our_broker(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def broker_of_ours(tmp_path_factory):
+    """For behaviour that a real Kafka does not have. It can be killed and restarted."""
+    with a_broker_of_ours(tmp_path_factory.mktemp("ours") / "node") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def broker(request, tmp_path_factory):
     """A running broker. `bootstrap(listener)` is the address of a listener; it can be killed and restarted."""
     if request.config.getoption("--kafka") == "real":

@@ -4,7 +4,9 @@ import threading
 import time
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from support.brokers.reachable_broker import PASSWORD, USER
 from support.clients.confluent_clients import (
     SECONDS,
     STARTING,
@@ -13,6 +15,7 @@ from support.clients.confluent_clients import (
     an_admin,
     committed_in,
     committed_values,
+    first_error,
     make_topic,
     numbers_of,
     once_coordinated,
@@ -197,3 +200,54 @@ def test_group_members_keep_their_partitions_over_a_restart(broker, protocol):
     assert [numbers_of(member) for member in members] == shares
     for member in members:
         member.close()
+
+
+JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+
+
+def plain_login(password):
+    return {"sasl.mechanism": "PLAIN", "sasl.password": password}
+
+
+def set_plain_password(broker, password):
+    """While the broker runs; None: the one in its file counts again."""
+    value = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{password}";'
+    operation = AlterConfigOpType.SET if password else AlterConfigOpType.DELETE
+    entry = ConfigEntry(JAAS, value if password else None, incremental_operation=operation)
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+    admin = an_admin(broker)  # it ends when it goes out of scope
+    admin.incremental_alter_configs([resource])[resource].result(SECONDS)
+
+
+def assert_logs_in(broker, password, *, refused):
+    assert an_admin(broker, "SASL_PLAINTEXT", **plain_login(password)).list_topics(timeout=SECONDS).brokers
+    error = first_error(broker, "SASL_PLAINTEXT", **plain_login(refused))
+    assert error.code() == KafkaError._AUTHENTICATION
+    assert "uthentication failed" in error.str()
+
+
+def test_a_password_changed_while_the_broker_runs_counts_for_new_connections_and_after_a_restart(broker_of_ours):
+    """Kafka 4.3.1 accepts the change and keeps the old password, even after a restart."""
+    broker = broker_of_ours
+    topic = make_topic(broker)
+    connected = a_producer(broker, "SASL_PLAINTEXT", log_level=0, **plain_login(PASSWORD))
+    send(connected, topic, [b"before"])
+    set_plain_password(broker, "sesame")
+    assert_logs_in(broker, "sesame", refused=PASSWORD)
+    send(connected, topic, [b"on the open connection"])
+    broker.restart()
+    assert_logs_in(broker, "sesame", refused=PASSWORD)
+    set_plain_password(broker, None)
+    assert_logs_in(broker, PASSWORD, refused="sesame")
+    assert values_of(broker, topic) == [b"before", b"on the open connection"]
+
+
+def test_a_password_edited_in_the_properties_file_counts_from_the_next_start(broker):
+    old, new = (f'user_{USER}="{password}"' for password in (PASSWORD, "opened"))
+    broker.edit_configuration(old, new)
+    assert_logs_in(broker, PASSWORD, refused="opened")
+    broker.restart()
+    assert_logs_in(broker, "opened", refused=PASSWORD)
+    broker.edit_configuration(new, old)
+    broker.restart()
+    assert_logs_in(broker, PASSWORD, refused="opened")

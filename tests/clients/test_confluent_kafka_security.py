@@ -17,20 +17,19 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from support.brokers.reachable_broker import PEMS
-from support.clients.confluent_clients import SECONDS, a_consumer, a_producer, an_admin, make_topic, send, values_of
+from support.clients.confluent_clients import (
+    QUIET,
+    SECONDS,
+    a_consumer,
+    a_producer,
+    an_admin,
+    first_error,
+    make_topic,
+    send,
+    values_of,
+)
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-QUIET = {"log_level": 0}
-
-
-def first_error(broker, listener, **given):
-    """The reason that this client reports for a failed login."""
-    errors = []
-    admin = an_admin(broker, listener, error_cb=errors.append, **QUIET, **given)
-    deadline = time.monotonic() + SECONDS
-    while not errors and time.monotonic() < deadline:
-        admin.poll(0.1)
-    return errors[0]
 
 
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])

@@ -38,6 +38,7 @@ class ReachableBroker:
     """What all brokers of tests have in common. `ports`: by the names of LISTENERS."""
 
     _process: subprocess.Popen[bytes] | None
+    _configuration: Path
 
     def __init__(self, ports: dict[str, int]) -> None:
         self.ports = ports
@@ -66,6 +67,12 @@ class ReachableBroker:
     def resume(self) -> None:
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGCONT)
+
+    def edit_configuration(self, old: str, new: str) -> None:
+        """Replaces text in its properties file, for its next start."""
+        text = self._configuration.read_text()
+        assert old in text, f"{old} is not in {self._configuration}"
+        self._configuration.write_text(text.replace(old, new))
 
     def name(self, prefix: str = "t") -> str:
         """A name that no other test uses."""

@@ -10,6 +10,7 @@ from support.brokers.reachable_broker import PASSWORD, PEMS, USER
 from support.builders.wire_batches import wait_for_markers
 
 SECONDS = 20
+QUIET = {"log_level": 0}
 # What a broker says that has just started and does not know yet which groups it has.
 STARTING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 _IMPATIENT = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "retry.backoff.ms": 20}
@@ -36,6 +37,16 @@ def a_producer(broker, listener="PLAINTEXT", **given):
 
 def a_consumer(broker, group="unused", listener="PLAINTEXT", **given):
     return Consumer(settings_of(broker, listener, **{"group.id": group, **_READING, **given}))
+
+
+def first_error(broker, listener, **given):
+    """The reason that this client reports for a failed login."""
+    errors = []
+    admin = an_admin(broker, listener, error_cb=errors.append, **QUIET, **given)
+    deadline = time.monotonic() + SECONDS
+    while not errors and time.monotonic() < deadline:
+        admin.poll(0.1)
+    return errors[0]
 
 
 def make_topic(broker, partition_count=1, **config):
