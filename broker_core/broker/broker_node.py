@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from broker_core.broker.callback_errors import OnError
 from broker_core.broker.cluster_view import ClusterView, SingleNodeView
 from broker_core.broker.coordination.coordinators import NodeCoordinators
 from broker_core.broker.coordination.group_service import GroupService
@@ -229,16 +230,18 @@ class BrokerNode:
 
         self._coordinators.make_topic(name, partition_count=self.config.num_partitions, on_reply=made, on_error=refused)
 
-    def on_topic_deleted(self, topic: TopicDescription) -> None:
-        self.groups.forget_topic(topic.name, topic_id=topic.topic_id)
+    def delete_topic(
+        self, topic: TopicDescription, *, on_reply: Callable[[TopicDescription], None], on_error: OnError
+    ) -> None:
+        self._coordinators.delete_topic(topic, on_reply=on_reply, on_error=on_error)
 
     def on_settings(self, callback: Callable[[BrokerConfig], None]) -> None:
-        """Called on the loop with the current settings after each dynamic change, even of no value, and at the start if
-        there are stored changes."""
+        """Called on the loop with the current settings, once after each dynamic change, even of no value, and at the
+        start if there are stored changes."""
         self._settings_listeners.append(callback)
 
     def announce_settings(self) -> None:
-        """A setting was set, maybe to the value that it has: a file that it names may be another one."""
+        """Settings were changed, or set to the values that they have: a file that one names may be another one."""
         for listener in self._settings_listeners:
             listener(self.config)
 

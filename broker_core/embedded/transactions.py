@@ -34,14 +34,13 @@ from broker_core.log_directory.producer_ids import NoIdHeldError, ProducerIds
 from broker_core.log_directory.topic_catalog import topic_of
 from broker_core.metadata.controller import MetadataController
 from broker_core.metadata.metadata_records import MetadataRecord
-from broker_core.model.exceptions import ConcurrentTransactionsError, PolicyViolationError, StreamlogError
+from broker_core.model.exceptions import ConcurrentTransactionsError, StreamlogError
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
-from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC
-from broker_core.model.transaction_state import TransactionState
 from broker_core.ports import Clock
 from broker_core.record.batch_header import HEADER_BYTES, read_header
 from broker_core.storage.writable_partition import WritablePartition
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
+from broker_core.txn.transaction_log import require_none_open
 from broker_core.txn.transaction_replies import EndingTransaction, InitReply
 from broker_core.txn.txn_records import TransactionRecord
 
@@ -54,10 +53,6 @@ _logger: Final = logging.getLogger(__name__)
 
 _ATTEMPT_COUNT: Final = 10
 """How many times other processes may begin transactions under the same id, or replace the log, during one operation."""
-
-_UNDER_WAY: Final = frozenset(
-    {TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
-)
 
 _FORGETTING_EVERY_MS: Final = 3_600_000
 """How often a process checks for ids that were idle for too long."""
@@ -192,13 +187,7 @@ class Transactions:
             # Without the folder a transaction cannot begin either: to make it needs the metadata log's lock.
             with suppress(FileNotFoundError):
                 held.enter_context(lock.exclusive())
-            under_way = state.look_held(lambda coordinator: coordinator.list_transactions(states=_UNDER_WAY))
-            if under_way:
-                raise PolicyViolationError(
-                    f"Topic {TRANSACTION_STATE_TOPIC} holds {len(under_way)} open transactions, which could not be"
-                    f" ended without it, for example '{under_way[0].transactional_id}': commit or abort them first.",
-                    topic=TRANSACTION_STATE_TOPIC,
-                )
+            state.look_held(require_none_open)
             yield
 
     def write_verified(

@@ -3,7 +3,9 @@
 A topic that is named twice, by name or id, is refused and stays; it is answered once. delete.topic.enable=false refuses
 all. The order of the answers is undefined: Kafka shuffles them.
 
-Unlike in Kafka, internal topics may not be deleted: they hold groups and transactions.
+Internal topics are deleted too: groups or transactional ids are unknown then, members join again, and the next use
+creates the topic. Unlike in Kafka, `__transaction_state` is kept while a transaction is open (POLICY_VIOLATION): the
+transaction could never be ended without it, and readers of committed records would wait for ever.
 """
 
 from __future__ import annotations
@@ -77,9 +79,6 @@ def handle(call: Call) -> None:
         elif name is not None and topic.topic_id in ids:
             answers.add(name, topic.topic_id, ErrorCode.invalid_request,
                         "The provided topic name maps to an ID that was already supplied.")  # fmt: skip
-        elif topic.is_internal:
-            answers.add(topic.name, topic.topic_id, ErrorCode.invalid_request,
-                        f"Deletion of internal topic {topic.name} is prohibited.")  # fmt: skip
         else:
             _delete(call, topic, partial(answers.add, topic.name, topic.topic_id))
 
@@ -126,11 +125,10 @@ def _name_shown(call: Call, topic_id: UUID) -> str | None:
 
 
 def _delete(call: Call, topic: TopicDescription, answer: Any) -> None:
-    def deleted(description: TopicDescription) -> None:
-        call.node.on_topic_deleted(description)
+    def deleted(_: TopicDescription) -> None:
         answer(ErrorCode.none)
 
     def refused(error: StreamlogError) -> None:
         answer(error.error_code, error.message)
 
-    call.node.topics.delete_topic(topic.name, on_reply=deleted, on_error=refused)
+    call.node.delete_topic(topic, on_reply=deleted, on_error=refused)

@@ -55,9 +55,7 @@ from broker_core.txn.producer_renewal import Renewal, check_expected_id, is_repe
 from broker_core.txn.transaction_expiry import expiry_ms, has_timeout, is_expired, is_idle
 from broker_core.txn.transaction_replies import EndingTransaction, EndReply, InitReply
 from broker_core.txn.txn_records import TransactionRecord, TransactionValue
-from broker_core.txn.txn_states import COMMITS, PREPARED
-
-_OPEN_OR_ENDING = PREPARED | {TransactionState.ONGOING}
+from broker_core.txn.txn_states import COMMITS, OPEN_OR_ENDING, PREPARED
 
 
 class TransactionCoordinator:
@@ -326,7 +324,7 @@ class TransactionCoordinator:
         idle = sorted(
             key
             for key, value in self._values.items()
-            if value.state not in _OPEN_OR_ENDING
+            if value.state not in OPEN_OR_ENDING
             and is_idle(key, value, now_ms, id_expiration_ms=self._id_expiration_ms)
         )
         forgotten = tuple(TransactionRecord(transactional_id=key) for key in idle[:MAX_EXPIRED_ID_COUNT])
@@ -391,6 +389,6 @@ def _description(transactional_id: str, value: TransactionValue) -> TransactionD
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
         timeout_ms=value.timeout_ms,
-        start_time_ms=value.start_ms if value.state in _OPEN_OR_ENDING else NO_TIMESTAMP,
+        start_time_ms=value.start_ms if value.state in OPEN_OR_ENDING else NO_TIMESTAMP,
         partitions=value.partitions,
     )

@@ -37,6 +37,8 @@ VALID_PREDECESSORS: Final[dict[TransactionState, frozenset[TransactionState]]] =
 PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 """Decided; markers are still to be written."""
 
+OPEN_OR_ENDING: Final = PREPARED | {TransactionState.ONGOING}
+
 COMPLETION: Final = {
     TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
     TransactionState.PREPARE_ABORT: TransactionState.COMPLETE_ABORT,

@@ -14,7 +14,8 @@ CoordinatorNotAvailableError, refusals too, because they may depend on lost chan
 from the log. So no client ever sees a state that is lost later.
 
 The topic is created with the first record; until then the state is empty, and questions are answered
-immediately.
+immediately. When it is deleted, the waiting answers become CoordinatorNotAvailableError too, and the state is empty
+again.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from broker_core.model.exceptions import (
     ProducerFencedError,
     RecordTooLargeError,
     StreamlogError,
+    UnknownTopicError,
 )
 from broker_core.model.identifiers import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 from broker_core.ports import Clock, Jobs
@@ -221,11 +223,19 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._transition_to(RuntimeState.APPENDING)
         origin = AppendOrigin.COORDINATOR
         self._replica.append(
-            AppendRequest(batches=append.batches, origin=origin, on_done=self._appended, on_error=self._failed)
+            AppendRequest(
+                batches=append.batches,
+                origin=origin,
+                on_done=partial(self._appended, self._appends),
+                on_error=partial(self._append_failed, self._appends),
+            )
         )
 
-    def _appended(self, result: AppendResult) -> None:
-        append = self._appends.under_way
+    def _appended(self, appends: CoordinatorAppends, result: AppendResult) -> None:
+        if appends is not self._appends:
+            # The topic was deleted meanwhile, and the answers were refused.
+            return
+        append = appends.under_way
         if result.base_offset != append.base_offset:
             # Another writer has appended. The log is the truth: reload it, and refuse every waiting request.
             self._failed(StreamlogError(f"offset {result.base_offset} instead of {append.base_offset}"))
@@ -237,8 +247,15 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._transition_to(RuntimeState.DURABLE)
         self._append_next()
 
+    def _append_failed(self, appends: CoordinatorAppends, error: StreamlogError) -> None:
+        if appends is self._appends:
+            self._failed(error)
+
     def _failed(self, error: StreamlogError) -> None:
         _log.error("partition=%s: append failed, reloading the coordinator: %s", self._kind.partition, error)
+        self._reload(error)
+
+    def _reload(self, error: StreamlogError) -> None:
         lost = self._appends.all_held()
         self.load()
         refusal = CoordinatorNotAvailableError(f"{self._kind.partition} could not be written: {error}")
@@ -288,10 +305,39 @@ class CoordinatorRuntime(Generic[State, Record]):
             return
 
         def loaded(state: State, next_offset: int) -> None:
+            if not self._topic.is_current(replica):
+                self.load()
+                return
             self._open(replica, next_offset)
             self._loaded(RuntimeState.DURABLE, state)
 
         CoordinatorLoading(self._kind, replica, self._jobs, on_loaded=loaded, on_error=self._not_loaded).start()
+
+    def release_topic(self, check: Callable[[State], None], on_released: Callable[[], None], on_error: OnError) -> None:
+        """For a topic that is to be deleted: calls `on_released` when nothing is being written and `check` raises
+        nothing. From then on every request is refused as while loading, until the topic is gone or `load` is called.
+
+        `on_error` gets the error of `check` and CoordinatorLoadingError.
+        """
+
+        def durable(_: None) -> None:
+            if self._runtime_state in (RuntimeState.APPENDING, RuntimeState.MAKING_TOPIC):
+                # Changes that were planned since may have made `check` untrue.
+                key = ("release topic", self._kind.partition, on_released)
+                self._timers.set(
+                    key, self._clock.now_ms(), lambda now_ms: self.release_topic(check, on_released, on_error)
+                )
+                return
+            self._transition_to(RuntimeState.LOADING)
+            on_released()
+
+        self.look(check, durable, on_error)
+
+    def topic_changed(self) -> None:
+        """Call this after each change of topics. If the topic was deleted, the state is empty from now on."""
+        if self._replica is not None and not self._topic.is_current(self._replica):
+            _log.info("partition=%s: the topic was deleted, and with it the coordinator's state", self._kind.partition)
+            self._reload(UnknownTopicError(f"Topic {self._kind.partition.topic} was deleted."))
 
     def _open(self, replica: Replica, next_offset: int) -> None:
         self._replica, self._appends = replica, CoordinatorAppends(next_offset=next_offset)
@@ -323,6 +369,9 @@ class CoordinatorRuntime(Generic[State, Record]):
             replica.when_producers_known(lambda: opened(replica), failed)
 
         def opened(replica: Replica) -> None:
+            if not self._topic.is_current(replica):
+                failed(CoordinatorNotAvailableError("the topic was deleted"))
+                return
             self._open(replica, 0)
             self._transition_to(RuntimeState.DURABLE)
             then()

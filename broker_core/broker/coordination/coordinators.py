@@ -30,11 +30,12 @@ from broker_core.log_directory.internal_topics import (
     TRANSACTION_STATE_PARTITION,
 )
 from broker_core.metadata.config_resource import ConfigResource
+from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import is_internal_topic
 from broker_core.ports import Clock, Entropy, Jobs
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
-from broker_core.txn.transaction_log import transactions_kind
+from broker_core.txn.transaction_log import require_none_open, transactions_kind
 
 _MS_PER_MINUTE = 60_000
 
@@ -89,7 +90,7 @@ class NodeCoordinators:
             expiry_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
             forgetting_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
         )
-        topics.on_change(self.groups.topics_changed)
+        topics.on_change(self._topics_changed)
 
     def start(self) -> None:
         self._group_runtime.load()
@@ -123,6 +124,35 @@ class NodeCoordinators:
             on_reply=on_reply,
             on_error=on_error,
         )
+
+    def delete_topic(
+        self, topic: TopicDescription, *, on_reply: Callable[[TopicDescription], None], on_error: OnError
+    ) -> None:
+        """Deletes a topic for a client, with the committed offsets of groups in it; an internal topic with all that
+        its coordinator knows. `on_error` gets PolicyViolationError for `__transaction_state` while a transaction is
+        open."""
+
+        def deleted(description: TopicDescription) -> None:
+            self.groups.forget_topic(description.name, topic_id=description.topic_id)
+            on_reply(description)
+
+        if topic.name != TRANSACTION_STATE_PARTITION.topic:
+            self._topics.delete_topic(topic.name, on_reply=deleted, on_error=on_error)
+            return
+
+        def released() -> None:
+            self._topics.delete_topic(topic.name, on_reply=deleted, on_error=kept)
+
+        def kept(error: StreamlogError) -> None:
+            self._transaction_runtime.load()
+            on_error(error)
+
+        self._transaction_runtime.release_topic(require_none_open, released, on_error)
+
+    def _topics_changed(self) -> None:
+        self._group_runtime.topic_changed()
+        self._transaction_runtime.topic_changed()
+        self.groups.topics_changed()
 
     def _new_group_coordinator(self) -> GroupCoordinator:
         config = self._config_now()

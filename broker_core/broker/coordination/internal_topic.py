@@ -29,6 +29,11 @@ class InternalTopic:
             return self._replicas.get(self.partition)
         return None
 
+    def is_current(self, replica: Replica) -> bool:
+        """False: the topic was deleted, and maybe created again."""
+        topic = self._topics.image.topics.get(self.partition.topic)
+        return topic is not None and topic.topic_id == replica.topic_id
+
     def make(self, on_made: Callable[[], None], on_error: OnError) -> None:
         """Creates the topic. It is no error if the topic exists by now."""
 

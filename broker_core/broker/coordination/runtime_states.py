@@ -10,7 +10,7 @@ LOADING ── the topic exists, its log was read ──────────
    │                                                       ▲
    └── there is no topic ──► WITHOUT_TOPIC ── a record ────┘
 
-any ──► LOADING: the owner requests a reload
+any ──► LOADING: the owner requests a reload; the topic is about to be deleted, or was deleted
 """
 
 from __future__ import annotations

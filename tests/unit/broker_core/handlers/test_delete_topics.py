@@ -87,14 +87,122 @@ def test_a_duplicate_topic_is_refused_and_kept(node):
     assert names_there(node) == ["t"]
 
 
-def test_internal_topics_cannot_be_deleted(node):
-    """Kafka deletes them, with all that its coordinators know."""
-    ask(node, ApiKey.METADATA, topics=[{"name": "__consumer_offsets"}], allow_auto_topic_creation=True)
-    pass_time(node, 1000)
-    ((_, _, error),) = delete(node, *names("__consumer_offsets"))
-    assert error == "invalid_request"
-    (topic,) = ask(node, ApiKey.METADATA, topics=[{"name": "__consumer_offsets"}]).topics
-    assert topic.error_code.name == "none"
+def internal_names(node):
+    return [topic.name for topic in ask(node, ApiKey.METADATA, 12, topics=None).topics if topic.is_internal]
+
+
+def commit(node, group, offset):
+    partition = {
+        "partition_index": 0,
+        "committed_offset": offset,
+        "committed_leader_epoch": -1,
+        "committed_metadata": "",
+    }
+    answer = ask(
+        node,
+        ApiKey.OFFSET_COMMIT,
+        8,
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[{"name": "t", "partitions": [partition]}],
+    )
+    return answer.topics[0].partitions[0].error_code.name
+
+
+def committed(node, group):
+    answer = ask(
+        node, ApiKey.OFFSET_FETCH, 7, group_id=group, topics=[{"name": "t", "partition_indexes": [0]}],
+        require_stable=True,
+    )  # fmt: skip
+    assert answer.error_code.name == "none"
+    return answer.topics[0].partitions[0].committed_offset
+
+
+def groups(node):
+    return [group.group_id for group in ask(node, ApiKey.LIST_GROUPS).groups]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_with_the_topic_of_the_groups_all_groups_are_gone_and_the_next_commit_creates_it(tmp_path, is_restarted):
+    """As in Kafka 4.3.1. It was refused."""
+    node = a_node(tmp_path / "log")
+    make_topic(node, "t")
+    produce(node, "t", a_batch(3))
+    assert commit(node, "g", 2) == "none"
+    ((name, _, error),) = delete(node, *names("__consumer_offsets"))
+    assert (name, error) == ("__consumer_offsets", "none")
+    assert internal_names(node) == []
+    if is_restarted:
+        stop(node)
+        node = a_node(tmp_path / "log")
+    assert (groups(node), committed(node, "g")) == ([], -1)
+    assert internal_names(node) == []
+    assert commit(node, "h", 1) == "none"
+    assert internal_names(node) == ["__consumer_offsets"]
+    assert (groups(node), committed(node, "g"), committed(node, "h")) == (["h"], -1, 1)
+    assert fetch(node, "t").high_watermark == 3
+    stop(node)
+    again = a_node(tmp_path / "log")
+    assert (groups(again), committed(again, "h")) == (["h"], 1)
+
+
+def join(node, member_id=""):
+    fields = {"group_id": "g", "session_timeout": 10_000, "rebalance_timeout": 10_000, "protocol_type": "consumer"}
+    protocols = [{"name": "range", "metadata": b""}]
+    waiting = begin(
+        node, ApiKey.JOIN_GROUP, 5, member_id=member_id, group_instance_id=None, protocols=protocols, **fields
+    )
+    node.jobs.run_all()
+    return waiting
+
+
+def join_with_an_id(node):
+    return join(node, join(node).answer.member_id)
+
+
+def test_members_are_unknown_once_the_topic_of_the_groups_is_deleted_and_join_again(node):
+    make_topic(node, "t")
+    first = join_with_an_id(node)
+    pass_time(node, 10_000)
+    assert first.answer.error_code.name == "none"
+    # It waits for the first member, which never joins again.
+    parked = join_with_an_id(node)
+    assert parked.answer is None
+    assert delete(node, *names("__consumer_offsets"))[0][2] == "none"
+    pass_time(node, 0)
+    assert parked.answer.error_code.name == "coordinator_not_available"
+    beat = ask(
+        node, ApiKey.HEARTBEAT, 3, group_id="g", generation_id=first.answer.generation_id,
+        member_id=first.answer.member_id, group_instance_id=None,
+    )  # fmt: skip
+    assert beat.error_code.name == "unknown_member_id"
+    again = join_with_an_id(node)
+    pass_time(node, 10_000)
+    assert (again.answer.error_code.name, len(again.answer.members)) == ("none", 1)
+
+
+def test_a_commit_that_is_being_written_while_its_topic_is_deleted_is_refused_and_the_next_one_counts(node):
+    make_topic(node, "t")
+    assert commit(node, "g", 1) == "none"
+    deletion = begin(node, ApiKey.DELETE_TOPICS, topics=names("__consumer_offsets"), timeout=5000)
+    partition = {"partition_index": 0, "committed_offset": 2, "committed_leader_epoch": -1, "committed_metadata": ""}
+    late = begin(
+        node,
+        ApiKey.OFFSET_COMMIT,
+        8,
+        group_id="late",
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[{"name": "t", "partitions": [partition]}],
+    )
+    node.jobs.run_all()
+    assert deletion.answer.responses[0].error_code.name == "none"
+    error = late.answer.topics[0].partitions[0].error_code.name
+    assert error == "coordinator_not_available"
+    assert committed(node, "late") == -1
+    assert commit(node, "late", 3) == "none"
+    assert (groups(node), committed(node, "late")) == (["late"], 3)
 
 
 def test_delete_topic_enable_false_refuses_every_deletion(tmp_path):

@@ -7,6 +7,7 @@ from support.nodes.transaction_node import TV1, TV2, TransactionNode, produce_er
 
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
+from broker_core.protocol.api_table import ApiKey
 from broker_core.txn.transaction_steps import LAST_GIVEN_EPOCH
 from broker_core.txn.txn_records import TransactionRecord
 
@@ -348,3 +349,64 @@ def test_partitions_of_one_append_are_validated_separately(node):
     )
     node.jobs.run_all()
     assert found == [{0: "invalid_txn_state", 2: "invalid_txn_state"}]
+
+
+# -- deletion of __transaction_state --
+
+
+def delete_log(node, *, run=True):
+    answers = node.send(
+        ApiKey.DELETE_TOPICS, 6, topics=[{"name": "__transaction_state", "topic_id": None}], timeout=5000
+    )
+    if run:
+        node.jobs.run_all()
+        ((answer,),) = (each.responses for each in answers)
+        return answer.error_code.name, answer.error_message
+    return answers
+
+
+def test_the_transaction_log_is_kept_while_a_transaction_is_open(node):
+    """Kafka 4.3.1 deletes it: the transaction can never be ended, and blocks readers for ever."""
+    producer = begin(node, TV2)
+    error, message = delete_log(node)
+    assert error == "policy_violation"
+    assert "holds 1 open transactions" in message
+    assert "'t': commit or abort them first" in message
+    assert node.end(producer)[0] == "none"
+    assert node.log()[-1][1:] == (producer[1] + 1, True)
+    assert delete_log(node) == ("none", None)
+
+
+def test_without_its_log_a_transactional_id_is_unknown_and_starts_with_a_new_producer(node, tmp_path):
+    producer = begin(node, TV2)
+    _, *following = node.end(producer)
+    assert delete_log(node) == ("none", None)
+    assert node.produce(tuple(following), 0) == "invalid_producer_id_mapping"
+    assert node.end(tuple(following))[0] == "invalid_producer_id_mapping"
+    assert "__transaction_state" not in node.node.topics.image.topics
+    fresh = begin(node, TV2)
+    assert fresh[0] != producer[0]
+    assert node.end(fresh)[0] == "none"
+    later = again(node, tmp_path)
+    assert later.state() == ("CompleteCommit", fresh[1] + 1)
+    assert [marker for *_, marker in later.log() if marker is True] == [True, True]
+
+
+def test_a_transaction_that_begins_while_its_log_is_deleted_is_refused_with_a_retriable_error(node):
+    """Between the look at the transactions and the deletion nothing may begin: nobody could end it."""
+    producer = node.producer("t")
+    deletion = delete_log(node, run=False)
+    assert produce_error(node.send_produce(producer, 0)) == "not_enough_replicas"
+    node.jobs.run_all()
+    assert deletion[0].responses[0].error_code.name == "none"
+    assert node.log() == []
+
+
+def test_the_transaction_log_serves_again_if_its_deletion_fails(node):
+    producer = begin(node, TV2)
+    node.end(producer)
+    node.fs.refuse("write", "__cluster_metadata-0/00000000000000000000.log")
+    error, _ = delete_log(node)
+    assert (error, node.fs.refused) == ("kafka_storage_error", 1)
+    assert node.state() == ("CompleteCommit", producer[1] + 1)
+    assert node.end(begin(node, TV2))[0] == "none"
