@@ -32,7 +32,7 @@ class TopicDescription:
     leaderless: frozenset[int] = frozenset()
 
     def with_shown_configs(self) -> TopicDescription:
-        """The same with its settings as a broker tells them, parsed; the metadata log keeps what was typed."""
+        """The same with parsed settings, as a broker returns them; the metadata log keeps them as written."""
         return replace(self, configs=shown_topic_configs(self.configs)) if self.configs else self
 
 

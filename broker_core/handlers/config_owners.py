@@ -34,7 +34,7 @@ from broker_core.model.topic_name import validate_topic_name
 from broker_core.model.topic_settings import SETTINGS, unknown_setting
 
 Changes = Mapping[str, str | None]
-"""New values by name; None takes one back to its default."""
+"""New values by name; None resets to the default."""
 
 _WHOLE_NUMBER: Final = re.compile(r"-?\d{1,10}", re.ASCII)
 _log: Final = logging.getLogger(__name__)

@@ -175,8 +175,8 @@ class MetadataController:
     def plan_alter_configs(
         self, resource: ConfigResource, name: str, changes: Mapping[str, str | None]
     ) -> CoordinatorResult[MetadataRecord, None]:
-        """Of a broker or a group. None takes a setting back to its default; what is set to the value it has gives no
-        record. What may be set the caller has judged."""
+        """Of a broker or a group. None resets a setting to its default; an unchanged value gives no record. The caller
+        has checked the settings."""
         current = self._image.configs_of(resource, name)
         records = tuple(
             ConfigRecord(resource_type=resource, resource_name=name, name=setting, value=value)

@@ -48,14 +48,14 @@ class Setting:
         return self.parser(self.name, value)
 
     def shown(self, value: str) -> str:
-        """The value as DescribeConfigs tells it. Kafka keeps duplicates in lists of throttled replicas."""
+        """The value as DescribeConfigs returns it. Kafka keeps duplicates in lists of throttled replicas."""
         shown = shown_value(self.kind, value, keeps_duplicates=self.name.endswith(".throttled.replicas"))
         assert shown is not None, f"{self.name}: topics have no secrets"
         return shown
 
 
 def shown_topic_configs(configs: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a topic as DescribeConfigs tells them; names that are not known keep their values."""
+    """Settings of a topic as DescribeConfigs returns them; unknown names keep their values."""
     return {name: SETTINGS[name].shown(value) if name in SETTINGS else value for name, value in configs.items()}
 
 

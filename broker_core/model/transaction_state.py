@@ -13,7 +13,7 @@ class TransactionState(enum.IntEnum):
     ONGOING = 1
     """Partitions were added; the producer writes."""
     PREPARE_COMMIT = 2
-    """Decided: nothing can take it back, the markers are being written."""
+    """Decided, and final: the markers are being written."""
     PREPARE_ABORT = 3
     COMPLETE_COMMIT = 4
     """All markers are written."""
