@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.handlers.call import Call
 from broker_core.handlers.gathered_answers import GatheredAnswers
-from broker_core.handlers.replica_assignment import refusal_of_assignment
+from broker_core.metadata.replica_assignment import refusal_of_assignment
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 

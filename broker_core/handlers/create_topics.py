@@ -15,7 +15,7 @@ from broker_core.cluster import TopicDescription
 from broker_core.handlers.call import Call
 from broker_core.handlers.config_answers import created_topic_answers
 from broker_core.handlers.gathered_answers import GatheredAnswers
-from broker_core.handlers.replica_assignment import refusal_of_assignment
+from broker_core.metadata.replica_assignment import refusal_of_assignment
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.limits import MAX_PARTITION_COUNT

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
 from broker_core.metadata.access_control_list import rule_record
 from broker_core.metadata.metadata_image import MetadataImage
@@ -31,6 +30,7 @@ from broker_core.metadata.metadata_version import (
     CORDONED_DIRECTORIES_LEVEL,
     DELEGATION_TOKENS_LEVEL,
     DIRECTORY_ASSIGNMENT_LEVEL,
+    ELIGIBLE_LEADERS_FEATURE,
     METADATA_VERSION_FEATURE,
     METADATA_VERSION_LEVEL,
     MIGRATION_LEVEL,
@@ -38,8 +38,6 @@ from broker_core.metadata.metadata_version import (
     partition_version,
     register_broker_version,
 )
-
-_ELIGIBLE_LEADERS_FEATURE: Final = "eligible.leader.replicas.version"
 
 
 def snapshot_records(image: MetadataImage) -> Iterator[MetadataRecord]:
@@ -72,7 +70,7 @@ def _broker_record(broker: RegisterBrokerRecord, level: int) -> RegisterBrokerRe
 
 def _topic_records(image: MetadataImage, level: int) -> Iterator[MetadataRecord]:
     version = partition_version(level)
-    has_elr = image.features.get(_ELIGIBLE_LEADERS_FEATURE, 0) > 0
+    has_elr = image.features.get(ELIGIBLE_LEADERS_FEATURE, 0) > 0
     for _, topic in sorted(image.topics.items()):
         yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
         for number, row in image.partitions.rows_of(topic.topic_id):

@@ -12,11 +12,16 @@ METADATA_VERSION_FEATURE: Final = "metadata.version"
 METADATA_VERSION_LEVEL: Final = 30
 """Kafka 4.3's level of the metadata format, whose record versions are written here."""
 
+ELIGIBLE_LEADERS_FEATURE: Final = "eligible.leader.replicas.version"
+"""Partitions keep who may lead them without loss when nobody is in sync (KIP-966)."""
+
 KRAFT_VERSION_FEATURE: Final = "kraft.version"
 """Not a level of the metadata log: it stands in control records of the quorum (see KAFKA-18979)."""
 
 MIGRATION_LEVEL: Final = 8
 SCRAM_LEVEL: Final = 11
+SHRINK_KEEPS_EPOCH_LEVEL: Final = 12
+"""From here on the leader epoch stays when the ISR shrinks."""
 DELEGATION_TOKENS_LEVEL: Final = 14
 CONTROLLER_REGISTRATION_LEVEL: Final = 15
 DIRECTORY_ASSIGNMENT_LEVEL: Final = 17

@@ -16,6 +16,7 @@
     │   ├── InvalidRecordError           well-formed bytes that the topic refuses (null key when compacted)
     │   │   └── InvalidTimestampError      a timestamp too far from now, or of the wrong type
     │   ├── PolicyViolationError         e.g. delete-records on a topic that is only compacted
+    │   ├── RequestRefusedError          a controller refuses the whole request; `error_code` of the instance says why
     │   ├── UnknownTransactionalIdError  nothing is known of the transactional id
     │   ├── InvalidTransactionTimeoutError
     │   ├── InvalidGroupError            a group id that none can have
@@ -163,6 +164,10 @@ class InvalidTimestampError(InvalidRecordError):
 
 class PolicyViolationError(InvalidRequestError):
     error_code = ErrorCode.policy_violation
+
+
+class RequestRefusedError(InvalidRequestError):
+    """`error_code` of the instance is Kafka's."""
 
 
 class UnknownTransactionalIdError(InvalidRequestError):

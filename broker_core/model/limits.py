@@ -189,3 +189,12 @@ MAX_STALLED_MS_WHEN_FULL = 5_000
 
 MAX_TLS_HANDSHAKE_MS = 10_000
 """The clients' own timeout (socket.connection.setup.timeout.ms)."""
+
+MAX_CONFIG_VALUE_CHARACTERS = 32_767
+"""Of a setting in the metadata log, as Kafka's controller has it."""
+
+MAX_PREFERRED_ELECTIONS = 1_000
+"""Of one run of a controller, as Kafka has it; the rest follows in the next one."""
+
+MAX_WAITING_CONTROLLER_ANSWERS = 10_000
+"""Answers of a controller that wait until their records are committed. One more request is refused as timed out."""

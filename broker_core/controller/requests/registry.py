@@ -1,0 +1,39 @@
+"""Everything that an active controller answers, by API key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from broker_core.controller.requests import (
+    allocate_producer_ids,
+    alter_partition,
+    broker_heartbeat,
+    broker_registration,
+    configs,
+    elect_leaders,
+    registrations,
+    topics,
+)
+from broker_core.controller.requests.controller_api import ControllerApi
+
+CONTROLLER_APIS: Final[Mapping[int, ControllerApi]] = {
+    api.key: api
+    for api in (
+        topics.CREATE_TOPICS,
+        topics.DELETE_TOPICS,
+        topics.CREATE_PARTITIONS,
+        configs.ALTER_CONFIGS,
+        configs.INCREMENTAL_ALTER_CONFIGS,
+        elect_leaders.API,
+        alter_partition.API,
+        broker_registration.API,
+        broker_heartbeat.API,
+        registrations.UNREGISTER_BROKER,
+        allocate_producer_ids.API,
+        registrations.CONTROLLER_REGISTRATION,
+    )
+}
+
+FORWARDED: Final = frozenset({19, 20, 33, 37, 43, 44, 64})
+"""What brokers send on for their clients, in an Envelope."""
