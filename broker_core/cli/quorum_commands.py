@@ -103,7 +103,7 @@ def serve(
         typer.Option(metavar="ID", help="The cluster; needed for an empty directory.", show_default=False),
     ] = None,
 ) -> None:
-    """Be a voter of a metadata quorum, a controller's log without a controller, until Ctrl-C or SIGTERM."""
+    """Be a controller of a cluster of Kafka brokers, a voter of its metadata quorum, until Ctrl-C or SIGTERM."""
     if config is None:
         raise UsageError("give --config FILE")
     from broker_core.cli.properties_file import read_properties

@@ -80,7 +80,7 @@ class BrokerHeartbeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatReply:
+class BrokerHeartbeatReply:
     is_caught_up: bool
     state: BrokerState
 
@@ -199,7 +199,7 @@ def plan_heartbeat(
     *,
     register_offset: int,
     is_shutdown_known: Callable[[int], bool],
-) -> CoordinatorResult[MetadataRecord, HeartbeatReply]:
+) -> CoordinatorResult[MetadataRecord, BrokerHeartbeatReply]:
     """`register_offset` is that of the record of its registration. Raises RequestRefusedError."""
     broker_id = heartbeat.broker_id
     broker = check_broker_epoch(facts, broker_id, heartbeat.broker_epoch)
@@ -216,7 +216,7 @@ def plan_heartbeat(
         *_records_of_change(facts, broker, before, after),
         *_directory_records(facts, broker, heartbeat),
     ]
-    reply = HeartbeatReply(is_caught_up=is_caught_up, state=after)
+    reply = BrokerHeartbeatReply(is_caught_up=is_caught_up, state=after)
     return CoordinatorResult(records=tuple(records), reply=reply)
 
 

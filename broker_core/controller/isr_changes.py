@@ -24,7 +24,7 @@ from broker_core.controller.partition_change import (
     RECOVERED,
     RECOVERING,
     Election,
-    PartitionTarget,
+    PartitionWish,
     plan_partition_change,
 )
 from broker_core.metadata.metadata_records import PartitionChangeRecord
@@ -66,7 +66,7 @@ def plan_isr_change(facts: ClusterFacts, proposal: IsrProposal) -> IsrOutcome:
     error = _error_of(facts, state, proposal)
     if error is not ErrorCode.none:
         return IsrOutcome(error=error)
-    target = PartitionTarget(
+    target = PartitionWish(
         isr=tuple(broker_id for broker_id, _ in proposal.isr),
         election=Election.UNCLEAN if facts.is_unclean_allowed(topic.name) else Election.ONLINE,
         recovery_state=proposal.recovery_state,

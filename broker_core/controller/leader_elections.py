@@ -12,7 +12,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from broker_core.controller.cluster_facts import ClusterFacts
-from broker_core.controller.partition_change import Election, PartitionTarget, plan_partition_change
+from broker_core.controller.partition_change import Election, PartitionWish, plan_partition_change
 from broker_core.metadata.metadata_records import PartitionChangeRecord
 from broker_core.metadata.partition_state import NO_LEADER, PartitionState
 from broker_core.metadata.security_plans import Refusal
@@ -21,7 +21,7 @@ _NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class _PlacedPartition:
     topic_id: UUID
     topic: str
     number: int
@@ -97,7 +97,7 @@ def plan_election(facts: ClusterFacts, topic: str, number: int, *, is_unclean: b
         return Refusal(
             error_code=ErrorCode.election_not_needed, message="Leader election not needed for topic partition."
         )
-    row = _Row(topic_id=description.topic_id, topic=topic, number=number, state=state)
+    row = _PlacedPartition(topic_id=description.topic_id, topic=topic, number=number, state=state)
     record = _elected(facts, row, Election.UNCLEAN if is_unclean else Election.PREFERRED)
     if record is not None:
         return record
@@ -115,14 +115,14 @@ def leads(facts: ClusterFacts, broker_id: int) -> bool:
     return bool(facts.image.partitions.led_by(broker_id))
 
 
-def _elected(facts: ClusterFacts, row: _Row, election: Election) -> PartitionChangeRecord | None:
+def _elected(facts: ClusterFacts, row: _PlacedPartition, election: Election) -> PartitionChangeRecord | None:
     rules = facts.rules_of(row.topic, row.state)
-    return plan_partition_change(row.topic_id, row.number, row.state, rules, PartitionTarget(election=election))
+    return plan_partition_change(row.topic_id, row.number, row.state, rules, PartitionWish(election=election))
 
 
 def _changes(
     facts: ClusterFacts,
-    rows: Iterable[_Row],
+    rows: Iterable[_PlacedPartition],
     *,
     removed: int = _NOBODY,
     added: int = _NOBODY,
@@ -136,7 +136,7 @@ def _changes(
 
 
 def _change_without(
-    facts: ClusterFacts, row: _Row, *, removed: int, added: int, unclean: int
+    facts: ClusterFacts, row: _PlacedPartition, *, removed: int, added: int, unclean: int
 ) -> PartitionChangeRecord | None:
     state = row.state
 
@@ -146,7 +146,7 @@ def _change_without(
         is_alive = broker_id == added or facts.is_active(broker_id)
         return is_alive and facts.has_online_directory(state, broker_id)
 
-    target = PartitionTarget(
+    target = PartitionWish(
         isr=tuple(broker_id for broker_id in state.isr if broker_id not in (removed, unclean)),
         election=Election.UNCLEAN if facts.is_unclean_allowed(row.topic) else Election.ONLINE,
         unclean_brokers=frozenset() if unclean == _NOBODY else frozenset({unclean}),
@@ -155,24 +155,24 @@ def _change_without(
     return plan_partition_change(row.topic_id, row.number, state, rules, target)
 
 
-def _in_isr(facts: ClusterFacts, broker_id: int) -> Iterator[_Row]:
+def _in_isr(facts: ClusterFacts, broker_id: int) -> Iterator[_PlacedPartition]:
     held = facts.image.partitions.held_by(broker_id)
     return (row for row in _rows(facts, held) if broker_id in row.state.isr)
 
 
-def _eligible(facts: ClusterFacts, broker_id: int) -> Iterator[_Row]:
+def _eligible(facts: ClusterFacts, broker_id: int) -> Iterator[_PlacedPartition]:
     with_eligible = facts.image.partitions.with_eligible_leaders
     return (row for row in _rows(facts, with_eligible) if broker_id in row.state.eligible_leader_replicas)
 
 
-def _leaderless(facts: ClusterFacts) -> Iterator[_Row]:
+def _leaderless(facts: ClusterFacts) -> Iterator[_PlacedPartition]:
     return _rows(facts, facts.image.partitions.leaderless)
 
 
-def _rows(facts: ClusterFacts, numbers: Iterable[int]) -> Iterator[_Row]:
+def _rows(facts: ClusterFacts, numbers: Iterable[int]) -> Iterator[_PlacedPartition]:
     partitions = facts.image.partitions
     for at in numbers:
         topic_id, number = partitions.partition_at(at)
         topic = facts.image.topic_by_id(topic_id)
         assert topic is not None, topic_id
-        yield _Row(topic_id=topic_id, topic=topic.name, number=number, state=partitions.state_at(at))
+        yield _PlacedPartition(topic_id=topic_id, topic=topic.name, number=number, state=partitions.state_at(at))

@@ -61,7 +61,7 @@ class ChangeRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionTarget:
+class PartitionWish:
     """What is wanted; None keeps what is."""
 
     isr: tuple[int, ...] | None = None
@@ -75,7 +75,7 @@ class PartitionTarget:
 
 
 def plan_partition_change(
-    topic_id: UUID, number: int, state: PartitionState, rules: ChangeRules, target: PartitionTarget
+    topic_id: UUID, number: int, state: PartitionState, rules: ChangeRules, target: PartitionWish
 ) -> PartitionChangeRecord | None:
     """None: nothing changes."""
     draft = _Draft(state, rules, target)
@@ -86,7 +86,7 @@ def plan_partition_change(
 
 
 class _Draft:
-    def __init__(self, state: PartitionState, rules: ChangeRules, target: PartitionTarget) -> None:
+    def __init__(self, state: PartitionState, rules: ChangeRules, target: PartitionWish) -> None:
         self._state, self._rules, self._target = state, rules, target
         self._isr = _given(target.isr, state.isr)
         self._replicas = _given(target.replicas, state.replicas)

@@ -58,8 +58,9 @@ def test_dump_log_segments_reads_the_log_of_a_controller_of_ours(quorum):
         )
         assert not re.search(r"(?i)isvalid: false|error|could not|exception", dumped), dumped[-2000:]
         kinds = [json.loads(text)["type"] for text in re.findall(r"payload: (\{.*\})$", dumped, re.MULTILINE)]
-        assert kinds[:3] == ["BEGIN_TRANSACTION_RECORD", "FEATURE_LEVEL_RECORD", "END_TRANSACTION_RECORD"]
-        assert set(kinds[3:]) == {"NO_OP_RECORD"}
+        features = ["FEATURE_LEVEL_RECORD"] * 6
+        assert kinds[:9] == ["BEGIN_TRANSACTION_RECORD", *features, "CONFIG_RECORD", "END_TRANSACTION_RECORD"]
+        assert set(kinds[9:]) == {"NO_OP_RECORD", "REGISTER_CONTROLLER_RECORD"}
         leaders = re.findall(r"LeaderChange: (\{.*\})$", dumped, re.MULTILINE)
         assert len(leaders) >= 2 and json.loads(leaders[0])["voters"] == [{"voterId": n} for n in (1, 2, 3)]
 

@@ -1,4 +1,4 @@
-"""What a node of the quorum answers to others than its machine does: ApiVersions, DescribeQuorum, DescribeCluster.
+"""What a node of the quorum answers by itself: ApiVersions, DescribeQuorum, DescribeCluster.
 
 DescribeQuorum    the leader's view of voters and observers; other nodes answer NOT_LEADER_OR_FOLLOWER
 DescribeCluster   the controllers and which of them leads, for clients that ask for controllers
@@ -12,6 +12,9 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from broker_core.controller.cluster_bootstrap import CONTROLLER_FEATURES
+from broker_core.controller.requests.envelope import ENVELOPE
+from broker_core.controller.requests.registry import CONTROLLER_APIS
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC
 from broker_core.raft.leader_progress import ReplicaProgress
@@ -22,19 +25,41 @@ from broker_core.server.quorum.quorum_node import QuorumNode
 API_VERSIONS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 18, 55, 60
 SERVED_BY_CONTROLLERS: Final[Mapping[int, range]] = {
     **{int(key): versions for key, versions in VOTER_VERSIONS.items()},
+    **{key: api.versions for key, api in CONTROLLER_APIS.items()},
+    ENVELOPE: range(1),
     API_VERSIONS: range(5),
     DESCRIBE_QUORUM: range(3),
     DESCRIBE_CLUSTER: range(3),
 }
 _BROKERS, _CONTROLLERS = 1, 2
+_FIRST_VERSION_WITH_LEVEL_0: Final = 4
 
 
-def api_versions() -> dict[str, Any]:
+def api_versions(node: QuorumNode, version: int) -> dict[str, Any]:
+    """Clients of old versions take a lowest level of 0 for an error."""
     keys = [
         {"api_key": int(key), "min_version": versions[0], "max_version": versions[-1]}
         for key, versions in sorted(SERVED_BY_CONTROLLERS.items())
     ]
-    return {"api_keys": keys, "finalized_features_epoch": -1}
+    lowest = 0 if version >= _FIRST_VERSION_WITH_LEVEL_0 else 1
+    supported = [
+        {
+            "name": each.name,
+            "min_version": max(lowest, each.min_supported_version),
+            "max_version": each.max_supported_version,
+        }
+        for each in CONTROLLER_FEATURES
+    ]
+    finalized = [
+        {"name": name, "max_version_level": level, "min_version_level": level}
+        for name, level in sorted(node.committed.image.features.items())
+    ]
+    return {
+        "api_keys": keys,
+        "supported_features": supported,
+        "finalized_features": finalized,
+        "finalized_features_epoch": node.committed.offset - 1 if finalized else -1,
+    }
 
 
 def describe_cluster(node: QuorumNode, request: Any) -> dict[str, Any]:

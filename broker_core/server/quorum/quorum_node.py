@@ -4,8 +4,8 @@
     thread    quorum-state and flushes of the log, one after the other; each comes back to the loop as an event
     links     one connection to each other voter
 
-While it leads, it writes what makes an empty log that of a cluster, and a no-op record each half second as Kafka's
-controllers do when nothing happens. A write that fails ends the node: `on_end` is called with the error.
+While it leads, its controller is active (`active_controller`), and the only one that writes. A write that fails ends
+the node: `on_end` is called with the error.
 """
 
 from __future__ import annotations
@@ -22,16 +22,11 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
+from broker_core.controller.cluster_bootstrap import CONTROLLER_FEATURES
 from broker_core.log_directory.committed_image import CommittedImage
-from broker_core.metadata.metadata_records import (
-    BeginTransactionRecord,
-    EndTransactionRecord,
-    FeatureLevelRecord,
-    MetadataRecord,
-    NoOpRecord,
-)
+from broker_core.metadata.controller import random_id
+from broker_core.metadata.metadata_records import ControllerEndpoint, MetadataRecord, RegisterControllerRecord
 from broker_core.metadata.metadata_replay import build_metadata_batch
-from broker_core.metadata.metadata_version import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
 from broker_core.model.exceptions import (
     BrokerUnavailableError,
     CorruptDataError,
@@ -39,7 +34,7 @@ from broker_core.model.exceptions import (
     QuorumError,
     UnsupportedFormatError,
 )
-from broker_core.ports import Clock, File
+from broker_core.ports import Clock, Entropy, File
 from broker_core.raft.observer_events import (
     AppendBatches,
     ElectionSaved,
@@ -79,21 +74,17 @@ from broker_core.raft.voter_events import (
     VoterRequest,
 )
 from broker_core.raft.voter_messages import (
+    LISTENER_NAME,
     PRE_VOTE_VERSION,
     VOTER_VERSIONS,
     api_key_of,
     read_answer,
     request_message,
 )
+from broker_core.server.quorum.active_controller import ActiveController
 from broker_core.server.quorum.peer_connection import PeerConnection
 from broker_core.server.quorum.quorum_settings import QuorumSettings
 from broker_core.storage.quorum_log import QuorumLog
-
-_BOOTSTRAP: Final[tuple[MetadataRecord, ...]] = (
-    BeginTransactionRecord(name="Bootstrap records"),
-    FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION_LEVEL),
-    EndTransactionRecord(),
-)
 
 _log: Final = logging.getLogger(__name__)
 
@@ -110,6 +101,7 @@ class QuorumNode:
         log: QuorumLog,
         *,
         clock: Clock,
+        entropy: Entropy,
         on_end: Callable[[Exception], None],
     ) -> None:
         self.settings = settings
@@ -130,7 +122,6 @@ class QuorumNode:
         self._events: deque[VoterEvent] = deque()
         self._is_stepping = self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
-        self._no_op_timer: asyncio.TimerHandle | None = None
         self._last_snapshot_ms = clock.now_ms()
         self.committed = CommittedImage(log)
         self.voter = QuorumVoter(
@@ -142,6 +133,28 @@ class QuorumNode:
             random_below=random.randrange,
             now_ms=clock.now_ms(),
             timings=settings.timings,
+        )
+        self.controller = ActiveController(
+            cluster_id=identity.cluster_id,
+            clock=clock,
+            entropy=entropy,
+            defaults=settings.defaults,
+            timings=settings.controller_timings,
+            propose=self._propose,
+            resign=partial(self._feed, ResignRequested()),
+            leader_id=lambda: self.voter.election.leader_id,
+        )
+        self._expected: dict[int, int] = {}
+        self.registration = RegisterControllerRecord(
+            controller_id=settings.node_id,
+            incarnation_id=random_id(entropy),
+            zk_migration_ready=False,
+            end_points=(
+                ControllerEndpoint(
+                    name=LISTENER_NAME, host=settings.address.host, port=settings.address.port, security_protocol=0
+                ),
+            ),
+            features=CONTROLLER_FEATURES,
         )
 
     def start(self) -> None:
@@ -164,9 +177,9 @@ class QuorumNode:
 
     async def _close(self) -> None:
         self._is_closed = True
-        for timer in (self._timer, self._no_op_timer):
-            if timer is not None:
-                timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.controller.end()
         for task in self._asking.values():
             task.cancel()
         for peer in self._peers.values():
@@ -223,10 +236,15 @@ class QuorumNode:
             case HighWatermarkAdvanced(high_watermark=high_watermark):
                 self.committed.replay_to(high_watermark)
                 self._maybe_snapshot()
+                self.controller.on_committed(high_watermark)
             case QuorumLeaderChanged():
                 self._on_leader(effect)
-            case RecordsAccepted() | RecordsRefused():
-                pass
+            case RecordsAccepted(proposal_id=proposal_id, from_offset=from_offset):
+                if self._expected.pop(proposal_id) != from_offset:
+                    raise QuorumError(f"records are at offset {from_offset}, and not where the controller has them")
+            case RecordsRefused(proposal_id=proposal_id):
+                del self._expected[proposal_id]
+                self.controller.end()
             case StopVoter(reason=reason):
                 raise QuorumError(f"node {self.settings.node_id} leaves the quorum: {reason}")
             case _:
@@ -313,20 +331,15 @@ class QuorumNode:
         node_id, epoch = self.settings.node_id, effect.leader_epoch
         who = "nobody is known to lead" if effect.leader_id < 0 else f"node {effect.leader_id} leads"
         _log.info("node=%d epoch=%d %s, high watermark %d", node_id, epoch, who, self.voter.high_watermark)
-        if self._no_op_timer is not None:
-            self._no_op_timer.cancel()
-            self._no_op_timer = None
+        self.controller.end()
         if effect.leader_id == node_id:
-            if self.committed.image.metadata_version is None:
-                self._propose(*_BOOTSTRAP)
-            self._write_no_ops()
+            end = self.voter.log.end
+            assert self.committed.offset == end, (self.committed.offset, end)
+            self.controller.begin(self.committed.image.copy(), next_offset=end, own=self.registration)
 
-    def _write_no_ops(self) -> None:
-        self._propose(NoOpRecord())
-        self._no_op_timer = self._loop.call_later(self.settings.no_op_interval_ms / 1000, self._write_no_ops)
-
-    def _propose(self, *records: MetadataRecord) -> None:
+    def _propose(self, from_offset: int, records: tuple[MetadataRecord, ...]) -> None:
         self._last_id += 1
+        self._expected[self._last_id] = from_offset
         batch = build_metadata_batch(records, now_ms=self._clock.now_ms())
         self._feed(RecordsProposed(proposal_id=self._last_id, records=bytes(batch)))
 

@@ -12,11 +12,13 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.broker.settings.listener_settings import Listener
+from broker_core.controller.requests.envelope import ENVELOPE, forwarded_api, request_in
+from broker_core.controller.requests.registry import CONTROLLER_APIS
 from broker_core.handlers.call import Peer, Send
 from broker_core.log_directory.quorum_directory import open_identity, open_quorum_log
 from broker_core.log_directory.system_ports import SystemEntropy
 from broker_core.model.client_settings import SecurityProtocol
-from broker_core.model.exceptions import MalformedMessageError
+from broker_core.model.exceptions import MalformedMessageError, RequestRefusedError
 from broker_core.model.limits import MAX_UNSENT_ANSWER_BYTES
 from broker_core.protocol.api_table import api_label, message_types
 from broker_core.protocol.connection import Request
@@ -70,7 +72,7 @@ class QuorumServer:
         identity = open_identity(fs, path, node_id=settings.node_id, cluster_id=cluster_id, entropy=SystemEntropy())
         log = open_quorum_log(fs, path)
         log.sync()
-        self.node = QuorumNode(settings, identity, log, clock=self._clock, on_end=on_end)
+        self.node = QuorumNode(settings, identity, log, clock=self._clock, entropy=SystemEntropy(), on_end=on_end)
 
     def start(self) -> None:
         services = ConnectionServices(
@@ -96,18 +98,34 @@ class QuorumServer:
         if message is None or request.api_version not in SERVED_BY_CONTROLLERS.get(key, range(0)):
             if key != API_VERSIONS:
                 raise MalformedMessageError(f"{api_label(key)} of version {request.api_version} is not supported")
-            refusal = {"error_code": ErrorCode.unsupported_version, **api_versions()}
-            del refusal["finalized_features_epoch"]
+            refusal = {"error_code": ErrorCode.unsupported_version, "api_keys": api_versions(self.node, 0)["api_keys"]}
             send(build(message_types(API_VERSIONS, 0).response, refusal))
         elif key in (API_VERSIONS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER):
-            send(build(message_types(key, request.api_version).response, self._described(key, message, now_ms)))
+            values = self._described(key, request.api_version, message, now_ms)
+            send(build(message_types(key, request.api_version).response, values))
+        elif key in CONTROLLER_APIS:
+            response = message_types(key, request.api_version).response
+            self.node.controller.handle(CONTROLLER_APIS[key], message, lambda reply: send(build(response, reply)))
+        elif key == ENVELOPE:
+            self._open_envelope(message, send)
         else:
             asked, cluster_id = read_request(message)
             self.node.receive(asked, cluster_id, partial(_answer, message, send))
 
-    def _described(self, key: int, message: Any, now_ms: int) -> dict[str, Any]:
+    def _open_envelope(self, message: Any, send: Send) -> None:
+        """A client's request that a broker forwards."""
+        response = message_types(ENVELOPE, 0).response
+        try:
+            inner = request_in(message)
+        except RequestRefusedError as error:
+            send(build(response, {"error_code": error.error_code}))
+            return
+        api = forwarded_api(inner)
+        self.node.controller.handle(api, inner.message, lambda reply: send(build(response, reply)))
+
+    def _described(self, key: int, version: int, message: Any, now_ms: int) -> dict[str, Any]:
         if key == API_VERSIONS:
-            return api_versions()
+            return api_versions(self.node, version)
         if key == DESCRIBE_CLUSTER:
             return describe_cluster(self.node, message)
         return describe_quorum(self.node, message, now_ms)

@@ -6,6 +6,9 @@ log.dirs=/data/controller                     metadata.log.dir overrides it
 controller.quorum.fetch.timeout.ms, .election.timeout.ms, .election.backoff.max.ms, .request.timeout.ms,
 .retry.backoff.ms
 metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms, metadata.max.idle.interval.ms
+num.partitions, default.replication.factor, min.insync.replicas, unclean.leader.election.enable,
+broker.session.timeout.ms, auto.leader.rebalance.enable, leader.imbalance.check.interval.seconds,
+unclean.leader.election.interval.ms
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from broker_core.controller.cluster_controller import ControllerTimings
+from broker_core.controller.cluster_facts import ClusterDefaults
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError
-from broker_core.model.setting_parsers import int_parser, invalid_value, items_of
+from broker_core.model.setting_parsers import boolean, int_parser, invalid_value, items_of
 from broker_core.raft.quorum_values import QuorumTimings
 
 VOTERS: Final = "controller.quorum.voters"
@@ -25,10 +30,18 @@ _VOTER: Final = re.compile(r"(?P<id>\d{1,10})@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P
 _PROTOCOLS: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _MAX_PORT: Final = 65_535
 _OTHERS: Final = {
-    "metadata.max.idle.interval.ms": "no_op_interval_ms",
     "metadata.log.max.record.bytes.between.snapshots": "snapshot_bytes",
     "metadata.log.max.snapshot.interval.ms": "snapshot_interval_ms",
 }
+_DEFAULTS: Final = {
+    "num.partitions": "partition_count",
+    "default.replication.factor": "replication_factor",
+    "min.insync.replicas": "min_insync_replicas",
+    "broker.session.timeout.ms": "session_timeout_ms",
+}
+_NO_OP_INTERVAL: Final = "metadata.max.idle.interval.ms"
+_PREFERRED_INTERVAL: Final = "leader.imbalance.check.interval.seconds"
+_UNCLEAN_INTERVAL: Final = "unclean.leader.election.interval.ms"
 _TIMINGS: Final = {
     "controller.quorum.fetch.timeout.ms": "fetch_timeout_ms",
     "controller.quorum.election.timeout.ms": "election_timeout_ms",
@@ -49,8 +62,8 @@ class QuorumSettings:
     snapshot_bytes: int = 20 * 1024 * 1024
     snapshot_interval_ms: int = 3_600_000
     """A node makes a snapshot after so many bytes of records, or after so long if there are any."""
-    no_op_interval_ms: int = 500
-    """A leader writes a no-op record so often."""
+    defaults: ClusterDefaults
+    controller_timings: ControllerTimings
 
     @property
     def address(self) -> BrokerAddress:
@@ -71,7 +84,26 @@ def parse_quorum_settings(given: Mapping[str, str]) -> QuorumSettings:
         voters=voters,
         log_dir=next(iter(log_dirs)),
         timings=QuorumTimings(**timings),
+        defaults=_cluster_defaults(given),
+        controller_timings=_controller_timings(given),
         **{field: _number(given, setting, at_least=1) for setting, field in _OTHERS.items() if setting in given},
+    )
+
+
+def _cluster_defaults(given: Mapping[str, str]) -> ClusterDefaults:
+    numbers = {field: _number(given, setting, at_least=1) for setting, field in _DEFAULTS.items() if setting in given}
+    return ClusterDefaults(**numbers, is_unclean_allowed=_flag(given, "unclean.leader.election.enable", default=False))
+
+
+def _controller_timings(given: Mapping[str, str]) -> ControllerTimings:
+    kafkas = ControllerTimings()
+    preferred_ms = kafkas.preferred_interval_ms
+    if _PREFERRED_INTERVAL in given:
+        preferred_ms = _number(given, _PREFERRED_INTERVAL, at_least=1) * 1000
+    return ControllerTimings(
+        no_op_interval_ms=_number_or(given, _NO_OP_INTERVAL, kafkas.no_op_interval_ms),
+        preferred_interval_ms=preferred_ms if _flag(given, "auto.leader.rebalance.enable", default=True) else None,
+        unclean_interval_ms=_number_or(given, _UNCLEAN_INTERVAL, kafkas.unclean_interval_ms),
     )
 
 
@@ -83,6 +115,9 @@ def _refuse_what_is_not_there(given: Mapping[str, str]) -> None:
     if given.get("controller.quorum.bootstrap.servers", "").strip():
         name = "controller.quorum.bootstrap.servers"
         raise invalid_value(name, given[name], f"voters are static here: set {VOTERS}")
+    if given.get("authorizer.class.name", "").strip():
+        name = "authorizer.class.name"
+        raise invalid_value(name, given[name], "controllers have no authorizer here: everything would be allowed")
     name = next(iter(items_of(given.get("controller.listener.names", ""))), "PLAINTEXT")
     protocols = dict(
         item.upper().split(":", 1) for item in items_of(given.get("listener.security.protocol.map", "")) if ":" in item
@@ -114,6 +149,14 @@ def _required(given: Mapping[str, str], name: str) -> str:
     if not given.get(name, "").strip():
         raise InvalidConfigError(f"{name} is missing: a node of the quorum needs it", setting=name)
     return given[name]
+
+
+def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    return bool(boolean(name, given[name])) if name in given else default
+
+
+def _number_or(given: Mapping[str, str], name: str, default: int) -> int:
+    return _number(given, name, at_least=1) if name in given else default
 
 
 def _number(given: Mapping[str, str], name: str, *, at_least: int) -> int:

@@ -50,7 +50,7 @@ COMPARED = {
 """How many decisions of each kind the logs hold."""
 
 
-class Dice:
+class FixedBytes:
     def random_bytes(self, count):
         return bytes(range(count))
 
@@ -146,7 +146,7 @@ class Decisions:
             configs=configs,
             assignments=[(each.partition_id, each.replicas) for each in partitions],
         )
-        planned = plan_topic(self.facts, wanted, entropy=Dice()).records
+        planned = plan_topic(self.facts, wanted, entropy=FixedBytes()).records
         return [replace(each, topic_id=record.topic_id) if hasattr(each, "topic_id") else each for each in planned]
 
     def partition_change(self, batch):

@@ -73,7 +73,7 @@ class StoryCluster(SmallCluster):
     needed: dict[int, int]
 
 
-class Story:
+class ControllerStory:
     def __init__(self, seed, controller_type=ClusterController):
         self.dice = random.Random(seed)
         StoryCluster.needed = {}
@@ -410,4 +410,4 @@ class Story:
 
 
 def a_story(seed, steps=60, controller_type=ClusterController):
-    return Story(seed, controller_type).run(steps)
+    return ControllerStory(seed, controller_type).run(steps)

@@ -8,7 +8,7 @@ import pytest
 from broker_core.controller.partition_change import (
     ChangeRules,
     Election,
-    PartitionTarget,
+    PartitionWish,
     plan_partition_change,
 )
 from broker_core.metadata.metadata_records import PartitionChangeRecord
@@ -33,7 +33,7 @@ def change(state, *, alive=(1, 2, 3), minimum=1, elr=True, level=30, **target):
         has_eligible_leaders=elr,
         default_directory=lambda broker_id: NEW_DIRECTORY,
     )
-    record = plan_partition_change(TOPIC, 0, state, rules, PartitionTarget(**target))
+    record = plan_partition_change(TOPIC, 0, state, rules, PartitionWish(**target))
     if record is None:
         return None
     nothing = PartitionChangeRecord(topic_id=TOPIC, partition_id=0, version=record.version)
@@ -139,5 +139,5 @@ def test_records_are_written_in_the_version_of_the_clusters_level():
         default_directory=lambda broker_id: NEW_DIRECTORY,
     )  # fmt: skip
     for level, version in ((16, 0), (17, 1), (22, 1), (23, 2), (30, 2)):
-        record = plan_partition_change(TOPIC, 0, a_state(), replace(rules, level=level), PartitionTarget(isr=(1, 2)))
+        record = plan_partition_change(TOPIC, 0, a_state(), replace(rules, level=level), PartitionWish(isr=(1, 2)))
         assert record.version == version

@@ -14,7 +14,8 @@ def test_kafkas_settings_are_read():
     assert (found.timings.fetch_timeout_ms, found.timings.election_timeout_ms) == (1000, 500)
     assert parse_quorum_settings({**GIVEN, "metadata.log.dir": "/meta"}).log_dir == "/meta"
     often = parse_quorum_settings({**GIVEN, "metadata.max.idle.interval.ms": "30"})
-    assert (often.no_op_interval_ms, parse_quorum_settings(GIVEN).no_op_interval_ms) == (30, 500)
+    timings = often.controller_timings, parse_quorum_settings(GIVEN).controller_timings
+    assert tuple(each.no_op_interval_ms for each in timings) == (30, 500)
     assert parse_quorum_settings(GIVEN).timings.fetch_timeout_ms == 2000
 
 

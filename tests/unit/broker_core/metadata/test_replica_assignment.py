@@ -1,6 +1,6 @@
 import pytest
 
-from broker_core.handlers.replica_assignment import refusal_of_assignment
+from broker_core.metadata.replica_assignment import refusal_of_assignment
 
 UNKNOWN = "The manual partition assignment includes broker {}, but no such broker is registered."
 TWICE = "The manual partition assignment includes the broker 1 more than once."
