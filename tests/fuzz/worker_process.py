@@ -29,8 +29,10 @@ ANSWER_SECONDS = 120
 @cache
 def forking() -> multiprocessing.context.ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    # The sink's processes need PySpark, which takes a second to import.
-    context.set_forkserver_preload(["fuzz.worker_process", "fuzz.batches", "exactly_once.sink_process"])
+    # What a process of the sink imports takes longer than what it does.
+    context.set_forkserver_preload(
+        ["fuzz.worker_process", "fuzz.batches", "exactly_once.sink_process", "warm_workers.imported_early"]
+    )
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS.parent), str(TESTS), *([before] if before else [])])
     try:
