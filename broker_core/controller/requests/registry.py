@@ -12,6 +12,7 @@ from broker_core.controller.requests import (
     broker_registration,
     configs,
     elect_leaders,
+    partition_reassignments,
     registrations,
     topics,
 )
@@ -26,6 +27,8 @@ CONTROLLER_APIS: Final[Mapping[int, ControllerApi]] = {
         configs.ALTER_CONFIGS,
         configs.INCREMENTAL_ALTER_CONFIGS,
         elect_leaders.API,
+        partition_reassignments.ALTER_PARTITION_REASSIGNMENTS,
+        partition_reassignments.LIST_PARTITION_REASSIGNMENTS,
         alter_partition.API,
         broker_registration.API,
         broker_heartbeat.API,
@@ -35,5 +38,5 @@ CONTROLLER_APIS: Final[Mapping[int, ControllerApi]] = {
     )
 }
 
-FORWARDED: Final = frozenset({19, 20, 33, 37, 43, 44, 64})
+FORWARDED: Final = frozenset({19, 20, 33, 37, 43, 44, 45, 46, 64})
 """What brokers send on for their clients, in an Envelope."""

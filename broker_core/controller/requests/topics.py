@@ -1,12 +1,12 @@
 """CreateTopics (19), DeleteTopics (20) and CreatePartitions (37): each topic of a request on its own.
 
-The settings of a created topic are not told in the answer; DescribeConfigs tells them.
+A created topic is answered with all its settings: its own, the cluster's defaults, Kafka's.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -33,11 +33,16 @@ from broker_core.model.exceptions import (
     UnknownTopicError,
 )
 from broker_core.model.limits import MAX_PARTITION_COUNT
+from broker_core.model.topic_defaults import TOPIC_SYNONYMS
 from broker_core.model.topic_name import folded_name
+from broker_core.model.topic_settings import SETTINGS
 
 _TOO_MANY: Final = (
     f"Excessively large number of partitions per request: at most {MAX_PARTITION_COUNT} can be created at once."
 )
+_OF_TOPIC, _OF_ALL_BROKERS, _OF_NOBODY = 1, 3, 5
+"""Kafka's numbers for where a value comes from."""
+_SHOWN_IF_GIVEN: Final = frozenset({"flush.policy", "internal.segment.bytes"})
 _REFUSED_TOPIC: Final = {"num_partitions": -1, "replication_factor": -1, "configs": ()}
 
 
@@ -77,7 +82,7 @@ def _plan_creation(controller: ClusterController, message: Any, now_ms: int) -> 
             "topic_id": created.topic_id,
             "num_partitions": created.partition_count,
             "replication_factor": created.factor,
-            "configs": None,
+            "configs": _config_answers(facts, {config.name: config.value for config in topic.configs}),
         }
         return result.records, answer
 
@@ -87,6 +92,23 @@ def _plan_creation(controller: ClusterController, message: Any, now_ms: int) -> 
         for name, answer in answers.items()
     ]
     return CoordinatorResult(records=() if message.validate_only else records, reply={"topics": topics})
+
+
+def _config_answers(facts: ClusterFacts, configs: Mapping[str, str]) -> list[dict[str, Any]]:
+    defaults = facts.image.broker_configs.get("", {})
+    answers = []
+    for name, setting in SETTINGS.items():
+        if name in _SHOWN_IF_GIVEN and name not in configs:
+            continue
+        synonym = next((each for each in TOPIC_SYNONYMS.get(name, ()) if each in defaults), None)
+        if name in configs:
+            value, source = configs[name], _OF_TOPIC
+        elif synonym is not None:
+            value, source = defaults[synonym], _OF_ALL_BROKERS
+        else:
+            value, source = setting.default or "", _OF_NOBODY
+        answers.append({"name": name, "value": value, "config_source": source})
+    return answers
 
 
 def _wanted(topic: Any) -> WantedTopic:

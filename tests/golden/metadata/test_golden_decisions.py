@@ -18,6 +18,7 @@ from broker_core.controller.broker_registrations import (
 from broker_core.controller.cluster_facts import ClusterDefaults, ClusterFacts
 from broker_core.controller.isr_changes import IsrProposal, plan_isr_change
 from broker_core.controller.leader_elections import plan_election
+from broker_core.controller.reassignments import plan_reassignment
 from broker_core.controller.topic_plans import WantedTopic, plan_topic
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_record_codec import decode_metadata_record, encode_metadata_record
@@ -32,6 +33,10 @@ from broker_core.metadata.metadata_records import (
 )
 from broker_core.record.batch_reader import iter_headers, records_of
 
+REMOVED_BUT_ELIGIBLE = {"cluster-metadata-kafka-4.3.1": {664}, "static-quorum-kafka-4.3.1": set()}
+"""Kafka lets a replica stay eligible that leaves the assignment, whose log is deleted then; ours does not."""
+ENDS_BY_A_FETCH = {"cluster-metadata-kafka-4.3.1": {671}, "static-quorum-kafka-4.3.1": set()}
+"""The end of a reassignment: the ISR that the leader asked for is not in the log."""
 FENCED_AGAIN = {"cluster-metadata-kafka-4.3.1": {597}, "static-quorum-kafka-4.3.1": {271}}
 """Kafka fences a broker that is fenced already when the session of its last heartbeat ends; ours does not."""
 
@@ -40,11 +45,12 @@ COMPARED = {
     "cluster-metadata-kafka-4.3.1": {
         "register": 6, "register with partitions": 1, "cordon": 4, "unfence": 4, "create topic": 3, "fence": 3,
         "fence with partitions": 1, "alter partition": 8, "preferred election": 3, "controlled shutdown": 3,
-        "unregister": 1,
+        "unregister": 1, "reassignment": 2,
     },
     "static-quorum-kafka-4.3.1": {
         "register": 7, "cordon": 7, "unfence": 7, "create topic": 4, "fence": 3, "fence with partitions": 2,
         "alter partition": 12, "preferred election": 1, "controlled shutdown": 3,
+        "reassignment": 2,
     },
 }  # fmt: skip
 """How many decisions of each kind the logs hold."""
@@ -161,7 +167,14 @@ class Decisions:
                 return "unregister with partitions", plan_unregistration(self.facts, gone.broker_id).records
         state = self.image.partition(record.topic_id, record.partition_id)
         if record.replicas is not None or record.adding_replicas is not None:
-            return "reassignment", None
+            if offset in ENDS_BY_A_FETCH[self.archive]:
+                return "reassignment", None
+            wanted = [replica for replica in record.replicas if replica not in (record.removing_replicas or ())]
+            topic = self.image.topic_by_id(record.topic_id).name
+            planned = plan_reassignment(self.facts, topic, record.partition_id, wanted, may_change_factor=True).records
+            if offset in REMOVED_BUT_ELIGIBLE[self.archive]:
+                planned = [replace(each, eligible_leader_replicas=(3,)) for each in planned]
+            return "reassignment", planned
         if record.isr is None and record.leader >= 0:
             topic = self.image.topic_by_id(record.topic_id).name
             return "preferred election", [plan_election(self.facts, topic, record.partition_id, is_unclean=False)]
