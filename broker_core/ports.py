@@ -265,7 +265,7 @@ class LockFile(Protocol):
 
 
 class Locks(Protocol):
-    """Lock files, and the time that passes while somebody waits for one."""
+    """Lock files, and the time that passes while a process waits for one."""
 
     def open(self, path: str, mode: LockMode, *, creates: bool) -> LockFile:
         """To be locked in this mode at first; with `creates` the file is made if it is missing. Raises OSError: a file

@@ -1,4 +1,4 @@
-"""Whether a cluster makes a topic by itself when somebody writes to it: the brokers' auto.create.topics.enable."""
+"""Whether a cluster creates a missing topic when a client writes to it: the brokers' auto.create.topics.enable."""
 
 from __future__ import annotations
 

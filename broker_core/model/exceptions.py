@@ -6,7 +6,7 @@
     │   ├── InvalidConfigError           unknown setting, or a value out of its range
     │   ├── TopicExistsError
     │   ├── UnknownTopicError
-    │   │   └── TopicNotCreatedError       a write found it missing and may not make it
+    │   │   └── TopicNotCreatedError       a write found it missing and may not create it
     │   ├── UnknownPartitionError
     │   ├── InvalidPartitionsError       a partition count that is not positive, or fewer than there are
     │   ├── OffsetOutOfRangeError        below the log start or above the log end

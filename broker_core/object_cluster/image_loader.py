@@ -82,7 +82,7 @@ def require_all_commits(ports: LogPorts, image_number: int, log_id: UUID) -> Non
     """Raises CorruptObjectError if commit `image_number` + 1 does not exist, but a later one does: a reader that counts
     up would take `image_number` for the last one. One request, and one for each object with a later number.
 
-    An object that is not a commit of this log is none: somebody else put it there (`foreign_objects`).
+    An object that is not a commit of this log is none: another program put it there (`foreign_objects`).
     """
     wanted = commit_path(image_number + 1)
     later = (entry.path for entry in ports.store.list_after(COMMIT_PREFIX, commit_path(image_number)))

@@ -195,7 +195,7 @@ class LogMaintenance:
         listed = self._checkpoint_numbers()
 
         def encode(image: LogImage) -> tuple[int, bytes, bytes] | None:
-            # One that was listed before the end of the log was looked up, and is above it, is somebody else's object.
+            # One that was listed before the end of the log was looked up, and is above it, is another program's object.
             newest = max((number for number in listed if number <= image.number), default=0)
             if image.number < max(newest, self._checkpoint_number) + least_behind:
                 return None
@@ -246,7 +246,7 @@ class LogMaintenance:
         for entry in self._ports.store.list_after(DATA_PREFIX):
             begun_ms = begun_ms_of(entry.path)
             if begun_ms is None:
-                continue  # somebody else's object
+                continue  # another program's object
             if begun_ms >= horizon_ms:
                 return
             yield entry

@@ -60,7 +60,7 @@ class UnattachedRole:
 
 @dataclass(slots=True)
 class ProspectiveRole:
-    """Asks whether it would be elected, before it disturbs anybody with a new epoch. Not in `quorum-state`."""
+    """Asks whether it would be elected, before it disturbs others with a new epoch. Not in `quorum-state`."""
 
     role: ClassVar = Role.PROSPECTIVE
     election: ElectionState
