@@ -30,6 +30,7 @@ from broker_core.cli.screen import (
     Column,
     byte_progress,
     counted,
+    counted_partitions,
     format_timestamp,
     note,
     partition_json,
@@ -167,12 +168,11 @@ def verify(
     verified = _verified_objects if isinstance(path, ObjectUrl) else _verified_files
     findings, foreign, partitions = verified(path, command_config, topic, partition)
     internal_count = sum(is_internal_topic(where.topic) for where in partitions)
-    count = len(partitions) - internal_count
     damage_count = sum(finding.is_damage for _, finding in findings)
     if as_json:
         show_json(
             {
-                "partitions": count,
+                "partitions": len(partitions) - internal_count,
                 "internal_partitions": internal_count,
                 "damage": damage_count,
                 "findings": [_finding_json(*found) for found in findings],
@@ -185,9 +185,8 @@ def verify(
         for found in foreign:
             print(foreign_line(found))
         other_count = len(findings) + len(foreign) - damage_count
-        internal = f" and {counted(internal_count, 'internal partition')}" if internal_count else ""
         note(
-            f"{counted(count, 'partition')}{internal} verified, {counted(damage_count, 'damaged place')}, "
+            f"{counted_partitions(partitions)} verified, {counted(damage_count, 'damaged place')}, "
             f"{counted(other_count, 'other finding')}"
         )
     if damage_count:

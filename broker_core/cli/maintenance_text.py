@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from broker_core.cli.screen import Column, counted, note, partition_json, show_table
+from broker_core.cli.screen import Column, counted_partitions, note, partition_json, show_table
 from broker_core.log_directory.partition_maintenance import MaintenanceReport
 
 
@@ -48,7 +48,7 @@ def show_maintenance(reports: Sequence[MaintenanceReport]) -> None:
         note(f"{report.partition}: {report.error}")
     did = f"{len(changed):,} changed" if changed or failed else "nothing to do"
     error = f", {len(failed):,} failed" if failed else ""
-    note(f"{counted(len(reports), 'partition')} maintained, {did}{error}")
+    note(f"{counted_partitions([report.partition for report in reports])} maintained, {did}{error}")
 
 
 def maintenance_json(report: MaintenanceReport) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Tables fit the terminal; in a pipe or file they are as wide as needed. Progress 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +30,7 @@ from rich.text import Text
 
 from broker_core.cli.printable import printable, printable_json
 from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_name import is_internal_topic
 
 _UNLIMITED_WIDTH = 100_000
 _GAP = 2
@@ -109,6 +110,13 @@ def note(text: str) -> None:
 def counted(number: int, noun: str) -> str:
     """`1 place`, `2 places`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def counted_partitions(partitions: Collection[TopicPartition]) -> str:
+    """`2 partitions`, `2 partitions and 1 internal partition`."""
+    internal_count = sum(is_internal_topic(partition.topic) for partition in partitions)
+    internal = f" and {counted(internal_count, 'internal partition')}" if internal_count else ""
+    return counted(len(partitions) - internal_count, "partition") + internal
 
 
 def format_timestamp(timestamp_ms: int) -> str:
