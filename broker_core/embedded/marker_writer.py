@@ -67,7 +67,7 @@ class MarkerWriter:
                 by_partition[partition].append(ending)
         errors: dict[EndingTransaction, Exception] = {}
         for partition, them in sorted(by_partition.items()):
-            errors = self._try_to_write(partition, them) | errors
+            errors = {**self._try_to_write(partition, them), **errors}
         return errors
 
     def _try_to_write(
