@@ -1,8 +1,9 @@
 """Loads the image of a log from a store. `SharedLog` reads the commits after it.
 
-    GET checkpoints/latest ──► GET checkpoints/<number> ──► the commits after it
-         missing or unreadable
-    GET streamlog.json ──► the newest checkpoint in the listing, or else all commits from the first on
+    GET checkpoints/latest ──► GET checkpoints/<number>, and a listing of the commits after it at the same time
+         missing                    missing or unreadable
+         └──► GET streamlog.json, a listing of the checkpoints, and one of the commits at the same time
+                ──► the newest checkpoint, or else all commits from the first on
 
 If a checkpoint is damaged or missing, an older one or none is used: the commits are the source of truth.
 """
@@ -10,8 +11,9 @@ If a checkpoint is damaged or missing, an older one or none is used: the commits
 from __future__ import annotations
 
 import logging
+from functools import partial
 from itertools import count, takewhile
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from broker_core.metadata.controller import random_id
@@ -45,37 +47,82 @@ _FIRST_WAIT_MS: Final = 100.0
 logger: Final = logging.getLogger(__name__)
 
 
-def load_image(ports: LogPorts) -> LogImage | None:
-    """An image to start from, possibly an old one; None if there is no log. Raises ObjectStoreError,
-    CorruptObjectError."""
+class LoadedImage(NamedTuple):
+    """An image to start from, possibly an old one, and how many commits a listing shows after it; None for a store
+    whose listings take longer the more commits there are."""
+
+    image: LogImage
+    listed_count: int | None
+
+
+def load_image(ports: LogPorts) -> LoadedImage | None:
+    """None if there is no log. Raises ObjectStoreError, CorruptObjectError."""
     latest = _latest(ports)
     if latest is not None:
-        image = _checkpoint(ports, *latest)
+        image, listed_count = ports.requests.both(
+            partial(_checkpoint, ports, *latest), partial(_count_listed_commits, ports, latest[1])
+        )
         if image is not None:
-            return image
-    try:
-        log_id = decode_identity(ports.store.get(LOG_OBJECT).data, url=ports.store.url)
-    except ObjectNotFoundError:
+            return LoadedImage(image, listed_count)
+    image, listed_count = ports.requests.both(
+        partial(_image_without_hint, ports, latest), partial(_count_listed_commits, ports, 0)
+    )
+    if image is None:
+        return None
+    if image.number:
+        listed_count = _count_listed_commits(ports, image.number)
+    return LoadedImage(image, listed_count)
+
+
+def _image_without_hint(ports: LogPorts, latest: tuple[UUID, int] | None) -> LogImage | None:
+    identity, listed = ports.requests.both(partial(_identity, ports), partial(_listed_checkpoints, ports))
+    if identity is None:
         if latest is None:
             return None
         raise ObjectLogFormatError(
             f"{ports.store.url} has checkpoints and no {LOG_OBJECT}: it was removed, or the checkpoints belong"
             " to another log.",
             url=ports.store.url,
-        ) from None
-    listed = (number_of(entry.path) for entry in ports.store.list_after(CHECKPOINT_PREFIX))
-    for number in sorted((number for number in listed if number is not None), reverse=True):
-        image = _checkpoint(ports, log_id, number)
+        )
+    for number in listed:
+        image = _checkpoint(ports, identity, number)
         if image is not None:
             return image
-    return LogImage(log_id)
+    return LogImage(identity)
 
 
-def count_listed_commits(ports: LogPorts, after: int) -> int:
+def _identity(ports: LogPorts) -> UUID | None:
+    try:
+        return decode_identity(ports.store.get(LOG_OBJECT).data, url=ports.store.url)
+    except ObjectNotFoundError:
+        return None
+
+
+def _listed_checkpoints(ports: LogPorts) -> list[int]:
+    """The newest first."""
+    numbers = (number_of(entry.path) for entry in ports.store.list_after(CHECKPOINT_PREFIX))
+    return sorted((number for number in numbers if number is not None), reverse=True)
+
+
+def _count_listed_commits(ports: LogPorts, after: int) -> int | None:
     """How many commits follow commit `after` without a gap. One request for a thousand."""
+    if ports.store.lists_from_start:
+        return None
     listed = (number_of(entry.path) for entry in ports.store.list_after(COMMIT_PREFIX, commit_path(after)))
     numbers = (number for number in listed if number is not None)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(numbers, count(after + 1), strict=False)))
+
+
+def read_commits(ports: LogPorts, numbers: range) -> list[memoryview | None]:
+    """Requests all at once. None for one that does not exist."""
+
+    def read(number: int) -> memoryview | None:
+        try:
+            return ports.store.get(commit_path(number)).data
+        except ObjectNotFoundError:
+            return None
+
+    return ports.requests.gather([partial(read, number) for number in numbers])
 
 
 def require_all_commits(ports: LogPorts, image_number: int, log_id: UUID) -> None:

@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 from broker_core.ports import Clock, Entropy, ObjectStore
 
 Value = TypeVar("Value")
+First = TypeVar("First")
+Second = TypeVar("Second")
 
-MAX_REQUESTS_AT_ONCE: Final = 16
+MAX_REQUESTS_AT_ONCE: Final = 32
 
 
 class Requests:
@@ -24,6 +26,9 @@ class Requests:
             return [call() for call in calls]
         with ThreadPoolExecutor(max_workers=min(len(calls), MAX_REQUESTS_AT_ONCE)) as pool:
             return list(pool.map(lambda call: call(), calls))
+
+    def both(self, first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+        return cast(tuple[First, Second], tuple(self.gather(cast(list[Callable[[], Any]], [first, second]))))
 
 
 def sleep_ms(duration_ms: float) -> None:

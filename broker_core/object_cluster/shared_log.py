@@ -10,7 +10,8 @@
 
 The random writer id shows whether a commit is ours. A plan is always based on the image before its commit number,
 because each number is created once: a stale image only loses the race. So the first attempt does not look for new
-commits. Only if a plan refuses, the image is brought up to date, and the plan is called again.
+commits, unless the last two commits of this process lost a race to a few others. Otherwise only if a plan refuses, the
+image is brought up to date, and the plan is called again.
 
 Thread-safe. An image that rejects a commit is dropped, and loaded again at the next use.
 """
@@ -21,13 +22,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, TypeVar
 from uuid import UUID
 
 from broker_core.log_directory.fork_guard import watch_for_fork
 from broker_core.model.exceptions import (
-    ObjectNotFoundError,
     ObjectOutcomeUnknownError,
     ObjectPreconditionError,
     ObjectStoreUnavailableError,
@@ -35,12 +34,14 @@ from broker_core.model.exceptions import (
     StorageError,
     StreamlogError,
 )
-from broker_core.object_cluster.image_loader import count_listed_commits, create_log, load_image, no_log
+from broker_core.object_cluster.commit_attempt import CommitAttempt
+from broker_core.object_cluster.image_loader import LoadedImage, create_log, load_image, no_log, read_commits
 from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_log.commit import Change, Commit
 from broker_core.object_log.commit_codec import decode_commit, encode_commit
 from broker_core.object_log.log_image import LogImage
 from broker_core.object_log.object_names import commit_path
+from broker_core.object_log.tail_guess import MAX_WINDOW, TailGuess
 from broker_core.object_log.write_turns import WriteTurns
 from broker_core.staged_writes import AppVersion
 
@@ -53,8 +54,8 @@ _NO_LOG: Final = UUID(int=0)
 _WINDOW_AFTER_LOSS: Final = 4
 _WINDOW_OF_LOADED_IMAGE: Final = 4
 """Commits of a folder that are requested at once after an image that was just loaded."""
-_TAIL_WINDOW: Final = 16
-"""Commits that are requested at once if many are new."""
+_LISTED_WINDOW: Final = 128
+"""The same where they are known to exist: all that usually follow a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,8 @@ class SharedLog:
         self._image: LogImage | None = None
         self._looked_at_ms = 0.0
         self._turns = WriteTurns()
+        self._found_by_looks = TailGuess()
+        self._found_by_commits = TailGuess()
         self._in_flight: str | None = None
         self._found_number = 0
 
@@ -150,7 +153,7 @@ class SharedLog:
         with self._lock:
             if self._image is not None and self._image.number > number:
                 return True
-        return self._read_commits(range(number + 1, number + 2)) != [None]
+        return read_commits(self._ports, range(number + 1, number + 2)) != [None]
 
     def exists(self) -> bool:
         """Whether there is a log, or it may be created."""
@@ -169,7 +172,9 @@ class SharedLog:
         was_loaded = self._image is not None
         image = self._loaded()
         if was_loaded and not (getattr(self._looks, "is_held", False) and self._looks.is_done):
-            self._fold_tail(image)
+            before = image.number
+            self._fold_tail(image, self._found_by_looks.window)
+            self._found_by_looks.on_found(image.number - before)
         self._on_looked()
         return image
 
@@ -188,10 +193,10 @@ class SharedLog:
         if self._is_closed:
             raise StorageError(f"The log at {self._ports.store.url} was closed.", url=self._ports.store.url)
         if self._image is None:
-            image = load_image(self._ports)
-            if image is not None:
-                self._image = image
-                self._fold_tail_of_loaded(image)
+            loaded = load_image(self._ports)
+            if loaded is not None:
+                self._image = loaded.image
+                self._fold_tail_of_loaded(loaded)
                 self._on_looked()
         return self._image
 
@@ -200,34 +205,25 @@ class SharedLog:
         two requests if one commit is new."""
         before = image.number
         while self._fold_next(image, window):
-            window = min(image.number - before, _TAIL_WINDOW)
+            window = min(image.number - before, MAX_WINDOW)
 
-    def _fold_tail_of_loaded(self, image: LogImage) -> None:
-        """The same for an image that was just loaded: one request more than there are commits, however many."""
-        if self._ports.store.lists_from_start:
-            self._fold_tail(image, _WINDOW_OF_LOADED_IMAGE)
-        elif self._fold_next(image, 1):
-            left = count_listed_commits(self._ports, image.number)
-            while left > 0 and self._fold_next(image, min(left, _TAIL_WINDOW)):
-                left -= _TAIL_WINDOW
+    def _fold_tail_of_loaded(self, loaded: LoadedImage) -> None:
+        """The same for an image that was just loaded: no look where the listing shows how many commits there are."""
+        left = loaded.listed_count
+        if left is None:
+            self._fold_tail(loaded.image, _WINDOW_OF_LOADED_IMAGE)
+            return
+        while left > 0 and self._fold_next(loaded.image, min(left, _LISTED_WINDOW)):
+            left -= _LISTED_WINDOW
 
     def _fold_next(self, image: LogImage, window: int) -> bool:
         """Requests so many commits at once. Returns whether all of them exist."""
         numbers = range(image.number + 1, image.number + 1 + window)
-        for number, data in zip(numbers, self._read_commits(numbers), strict=True):
+        for number, data in zip(numbers, read_commits(self._ports, numbers), strict=True):
             if data is None:
                 return False
             self._fold(image, decode_commit(data, log_id=image.log_id, number=number, url=self._ports.store.url))
         return True
-
-    def _read_commits(self, numbers: range) -> list[memoryview | None]:
-        def read(number: int) -> memoryview | None:
-            try:
-                return self._ports.store.get(commit_path(number)).data
-            except ObjectNotFoundError:
-                return None
-
-        return self._ports.requests.gather([partial(read, number) for number in numbers])
 
     def _fold(self, image: LogImage, commit: Commit) -> None:
         try:
@@ -250,7 +246,7 @@ class SharedLog:
         commit remains unknown, and other ObjectStoreErrors.
         """
         with self._commit_lock:
-            attempt = _Attempt(writer=self._ports.entropy.random_bytes(16).hex(), outline=outline)
+            attempt = CommitAttempt(writer=self._ports.entropy.random_bytes(16).hex(), outline=outline)
             self._in_flight, self._found_number = attempt.writer, 0
             try:
                 committed = self._commit(plan, attempt)
@@ -260,7 +256,7 @@ class SharedLog:
             self._on_committed(committed.number)
         return committed
 
-    def _commit(self, plan: Plan, attempt: _Attempt) -> Committed | None:
+    def _commit(self, plan: Plan, attempt: CommitAttempt) -> Committed | None:
         ports = self._ports
         ports.wait_ms(self._turns.wait_before_next_ms(ports.steady_ms(), ports.dice()))
         while True:
@@ -271,11 +267,13 @@ class SharedLog:
                 assert commit is not None, "nothing to send"
                 # Another thread of this process may have read it meanwhile.
                 is_made = self._found_number == commit.number
+            attempt.first_number = attempt.first_number or commit.number
             if is_made or self._put(commit, attempt):
+                self._found_by_commits.on_found(commit.number - attempt.first_number)
                 self._turns.on_committed(commit.number, ports.steady_ms())
                 return Committed(number=commit.number, writer=commit.writer, base_offsets=attempt.base_offsets)
 
-    def _has_next(self, plan: Plan, attempt: _Attempt) -> bool:
+    def _has_next(self, plan: Plan, attempt: CommitAttempt) -> bool:
         """Sets the commit to send next. A retry of a number sends the same commit, because the first request may still
         arrive: the log then has what the caller was returned."""
         if self._has_next_by_outline(plan, attempt):
@@ -283,6 +281,12 @@ class SharedLog:
         image = self._loaded()
         if attempt.commit is not None and attempt.commit.number == image.number + 1:
             return True
+        # Among many writers a look is outdated when it is answered; their turns are in `write_turns`.
+        window = self._found_by_commits.window
+        if not attempt.first_number and self._image is not None and 1 < window <= _WINDOW_AFTER_LOSS:
+            attempt.first_number = image.number + 1
+            self._fold_tail(image, window)
+            attempt.is_fresh = True
         is_absent = self._image is None
         proposal = self._proposal(plan, image, is_fresh=attempt.is_fresh or is_absent)
         if proposal is None and not attempt.is_fresh and not is_absent:
@@ -298,7 +302,7 @@ class SharedLog:
         attempt.base_offsets = image.base_offsets_of(attempt.commit)
         return True
 
-    def _has_next_by_outline(self, plan: Plan, attempt: _Attempt) -> bool:
+    def _has_next_by_outline(self, plan: Plan, attempt: CommitAttempt) -> bool:
         """Once, where the outline is newer than the image."""
         outline, attempt.outline = attempt.outline, None
         if outline is None or (self._image is not None and self._image.number >= outline.number):
@@ -309,7 +313,7 @@ class SharedLog:
         attempt.commit = self._next_commit(outline, proposal, attempt)
         return True
 
-    def _next_commit(self, image: LogImage, proposal: Proposal, attempt: _Attempt) -> Commit:
+    def _next_commit(self, image: LogImage, proposal: Proposal, attempt: CommitAttempt) -> Commit:
         return Commit(
             log_id=image.log_id,
             number=image.number + 1,
@@ -329,7 +333,7 @@ class SharedLog:
                 raise
             return None
 
-    def _put(self, commit: Commit, attempt: _Attempt) -> bool:
+    def _put(self, commit: Commit, attempt: CommitAttempt) -> bool:
         """Sends one request, and on failure looks for the commit. Returns whether it is committed."""
         began_ms = self._ports.steady_ms()
         try:
@@ -346,7 +350,7 @@ class SharedLog:
                 self._fold(self._image, commit)
         return True
 
-    def _is_ours_after_all(self, commit: Commit, attempt: _Attempt) -> bool:
+    def _is_ours_after_all(self, commit: Commit, attempt: CommitAttempt) -> bool:
         """Reads the commit of this number: ours; or another writer's or none, and the commit has to be retried."""
         with self._lock:
             image = self._loaded()
@@ -366,7 +370,7 @@ class SharedLog:
         self._ports.wait_ms(_FIRST_WAIT_MS * float(1 << (attempt.unanswered - 1)) * (0.5 + self._ports.dice()))
         return False
 
-    def _unknown(self, commit: Commit, attempt: _Attempt) -> StreamlogError:
+    def _unknown(self, commit: Commit, attempt: CommitAttempt) -> StreamlogError:
         reason = "" if attempt.last_error is None else f" The last error: {attempt.last_error}"
         return ObjectOutcomeUnknownError(
             f"{self._ports.store.url}/{commit_path(commit.number)} was sent {attempt.unanswered} times and is not"
@@ -385,16 +389,3 @@ class SharedLog:
 
     def reset_after_fork(self) -> None:
         self._begin()
-
-
-@dataclass(slots=True, kw_only=True)
-class _Attempt:
-    """One commit in flight: `commit` is the last one sent. `is_fresh`: the image was brought up to date since."""
-
-    writer: str
-    outline: LogImage | None = None
-    commit: Commit | None = None
-    base_offsets: tuple[int, ...] = ()
-    is_fresh: bool = False
-    unanswered: int = 0
-    last_error: StreamlogError | None = None

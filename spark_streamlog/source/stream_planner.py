@@ -127,6 +127,11 @@ class StreamPlanner:
         self._set_end(ends, KnownTopics.all_of(latest.topic_ids), recreated_starts)
         return dict(ends)
 
+    def knows_end_after(self, start: StreamOffset | None) -> bool:
+        """Whether the end of the next batch needs no look at the log: with Trigger.AvailableNow that of the first batch
+        and that of the run. `start` None: of a new query."""
+        return self._run_end is not None and (self._asked_from is None or start == self._run_end.offsets)
+
     def is_last_end(self, end: StreamOffset) -> bool:
         """Whether this run has returned it as its last end."""
         return end == self._end

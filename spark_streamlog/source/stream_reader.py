@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from spark_streamlog.errors import with_conditions
 from spark_streamlog.open_cluster import known_state, one_look, open_existing, open_for_reading
 from spark_streamlog.options.option_reader import MAX_LONG
 from spark_streamlog.options.read_options import ReadOptions
-from spark_streamlog.planning.stream_offset import StreamOffset, from_checkpoint, to_checkpoint
+from spark_streamlog.planning.stream_offset import from_checkpoint, to_checkpoint
 from spark_streamlog.source.fetch_plans import with_fetch_plans
 from spark_streamlog.source.planned_range import PlannedRange
 from spark_streamlog.source.read_task import ReadTask, read_task
@@ -54,15 +54,16 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @with_conditions()
     def initialOffset(self) -> dict[str, Any]:
-        with self._planning() as planner:
+        with self._planning(is_known=lambda planner: planner.knows_end_after(None)) as planner:
             return to_checkpoint(planner.initial_offset())
 
     @with_conditions()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         max_offsets = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        with self._planning() as planner:
+        begin = from_checkpoint(start)
+        with self._planning(is_known=lambda planner: planner.knows_end_after(begin)) as planner:
             end = planner.latest_offset(
-                from_checkpoint(start),
+                begin,
                 max_offsets=None if max_offsets == MAX_LONG else max_offsets,
                 is_limited=not isinstance(limit, ReadAllAvailable),
             )
@@ -88,7 +89,10 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         self._rolled_back_rows()
         until = from_checkpoint(end)
-        with self._planning(until) as planner, open_to_plan(self._options.target) as (cluster, log):
+        with (
+            self._planning(is_known=lambda planner: planner.is_last_end(until)) as planner,
+            open_to_plan(self._options.target) as (cluster, log),
+        ):
             ranges = planner.plan(from_checkpoint(start), until)
             (planned,) = with_fetch_plans(cluster, [tuple(ranges)])
             tasks = [planned] if self._maybe_pass_rows(cluster, planned) else planner.tasks_of(planned)
@@ -128,11 +132,11 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return batches
 
     @contextmanager
-    def _planning(self, end: StreamOffset | None = None) -> Iterator[StreamPlanner]:
-        """With one look at the log; none for an end that has just been looked up."""
+    def _planning(self, is_known: Callable[[StreamPlanner], bool] = lambda planner: False) -> Iterator[StreamPlanner]:
+        """With one look at the log; none for what the planner knows."""
         planner = self._planner()
         cluster = open_existing(self._options.target)
-        with known_state(cluster) if end is not None and planner.is_last_end(end) else one_look(cluster):
+        with known_state(cluster) if is_known(planner) else one_look(cluster):
             yield planner
 
     def _planner(self) -> StreamPlanner:

@@ -207,6 +207,17 @@ def test_a_micro_batch_copied_within_a_log_that_is_filled_is_five_requests_of_th
     raise AssertionError(f"more in each batch, not only until Spark's processes have opened the log: {seen}")
 
 
+@pytest.mark.long
+def test_a_process_whose_commits_were_refused_reads_the_new_commits_before_it_commits(place, started):
+    expected = [LOOK_FINDS, LOOK_ENDS, *sorted([READ, READ, UPLOAD, UPLOAD, LOOK_FINDS, LOOK_ENDS, COMMIT])]
+    seen = []
+    for requests in copied_batches(place, place, started):
+        seen.append([*requests[0][:2], *sorted(requests[0][2:])])
+        if seen[-1] == expected:
+            return
+    raise AssertionError(f"each of its commits is refused: {seen}")
+
+
 def copied_batches(source, target, started):
     """The requests for each log in a micro-batch with rows, batch by batch."""
     source.log.create_topic("t", partition_count=2)

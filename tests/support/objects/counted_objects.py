@@ -119,6 +119,30 @@ class _RequestsInTurns(Requests):
         return answers
 
 
+class CallsInTurns:
+    """In the place of `BackgroundCall`: a call takes its turns from when it was begun, not from when it is waited for.
+    It runs when it is waited for."""
+
+    def __init__(self, store: CountedObjects) -> None:
+        self._store = store
+
+    def __call__(self, call: Callable) -> _CallInTurns:
+        return _CallInTurns(self._store, call)
+
+
+class _CallInTurns:
+    def __init__(self, store: CountedObjects, call: Callable) -> None:
+        self._store, self._call, self._begun_at = store, call, store.counter.turns
+
+    def answer(self):
+        counter = self._store.counter
+        now, counter.turns = counter.turns, self._begun_at
+        try:
+            return self._call()
+        finally:
+            counter.turns = max(now, counter.turns)
+
+
 class CountedLog:
     """Processes that share a log and nothing else, each with a count of its own."""
 

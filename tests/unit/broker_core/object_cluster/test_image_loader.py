@@ -1,4 +1,5 @@
 import pytest
+from support.objects.counted_objects import CountedLog
 from support.objects.object_builders import OTHER_ID, MemoryLog
 
 from broker_core.model.exceptions import ObjectLogFormatError, ObjectStoreUnsuitableError
@@ -28,7 +29,7 @@ ALL = ["t0", "t1", "t2", "t3"]
 def test_a_log_opens_with_the_latest_checkpoint_and_later_commits(memory):
     before = memory.store.requests.copy()
     assert names(memory) == ALL
-    assert memory.store.requests - before == {"get": 2 + 1, "list": 1}, "the listing tells that there are no more"
+    assert memory.store.requests - before == {"get": 2 + 1, "list": 1}, "the listing shows that there are no more"
 
 
 @pytest.mark.parametrize("tail", [0, 1, 2, 15, 16, 17, 33, 100])
@@ -41,7 +42,31 @@ def test_opening_is_three_requests_and_those_for_the_commits_after_the_checkpoin
     assert len(names(memory)) == 4 + tail
     requests = memory.store.requests - before
     assert requests.total() == 3 + tail
-    assert requests["list"] == min(tail, 1), "one look finds that there is nothing"
+    assert requests["list"] == 1
+
+
+@pytest.mark.parametrize("tail", [0, 1, 100])
+def test_opening_is_a_sequence_of_three_requests_or_two_without_commits_after_the_checkpoint(tail):
+    log = CountedLog()
+    writer, _ = log.process()
+    writer.create_topic("t")
+    writer.maintain()
+    for number in range(tail):
+        writer.create_topic(f"more{number}")
+    cluster, store = log.process()
+    assert len(cluster.describe_topics()) == 1 + tail
+    assert store.taken().turns == (3 if tail else 2)
+
+
+def test_opening_a_log_without_a_checkpoint_is_a_sequence_of_three_requests():
+    log = CountedLog()
+    writer, _ = log.process()
+    for number in range(50):
+        writer.create_topic(f"t{number}")
+    cluster, store = log.process()
+    assert len(cluster.describe_topics()) == 50
+    count = store.taken()
+    assert (count.requests, count.turns) == (4 + 50, 3)
 
 
 def test_opening_a_folder_does_not_list_its_commits(memory):

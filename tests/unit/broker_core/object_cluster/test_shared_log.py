@@ -13,6 +13,7 @@ from broker_core.model.exceptions import (
     TopicExistsError,
 )
 from broker_core.object_cluster.shared_log import MAX_UNANSWERED_COUNT, Proposal, SharedLog
+from broker_core.staged_writes import AppVersion
 
 
 class TrickyStore:
@@ -225,3 +226,59 @@ def test_many_new_commits_are_read_concurrently(memory, log):
     before = memory.store.requests.copy()
     assert log.read(lambda image: image.number) == 41
     assert (memory.store.requests - before)["get"] <= 41 + 32
+
+
+def looks(memory, log, *other_commits):
+    """The requests of each look, after so many commits of another writer."""
+    log.read(lambda image: image.number)
+    other, found = memory.open(), []
+    for count in other_commits:
+        for _ in range(count):
+            other.create_topic(f"other-{len(memory.store.objects)}")
+        before = memory.store.requests.copy()
+        log.read(lambda image: image.number)
+        found.append((memory.store.requests - before)["get"])
+    return found
+
+
+def test_a_look_is_one_request_and_one_more_for_each_new_commit(memory, log):
+    assert looks(memory, log, 0, 1, 0, 1, 0, 0) == [1, 2, 1, 2, 1, 1]
+
+
+def test_a_look_after_two_that_found_commits_requests_all_at_once(memory, log):
+    asked = []
+    real = log._ports.requests.gather
+
+    def gather(calls):
+        asked.append(len(calls))
+        return real(calls)
+
+    log._ports.requests.gather = gather
+    assert looks(memory, log, 1, 1, 1, 1, 0, 0) == [2, 2, 2, 2, 2, 1]
+    assert asked[-8:] == [1, 1, 1, 1, 2, 2, 2, 1]
+
+
+def commits_after_others(memory, log, *other_commits):
+    """The requests of each commit, after so many commits of another writer."""
+    log.read(lambda image: image.number)
+    other, found = memory.open(), []
+    for count in other_commits:
+        for _ in range(count):
+            other.create_topic(f"other-{len(memory.store.objects)}")
+        before = memory.store.requests.copy()
+        log.commit(lambda image: Proposal(changes=[], app=AppVersion(app_id="app", version=image.number)))
+        requests = memory.store.requests - before
+        found.append((requests["get"], requests["put_if_absent"]))
+    return found
+
+
+def test_a_process_whose_commits_lose_races_looks_before_it_commits(memory, log):
+    refused, looked, alone = (4, 2), (2, 1), (0, 1)
+    assert commits_after_others(memory, log, 1, 1, 1, 1) == [refused, refused, looked, looked]
+    assert commits_after_others(memory, log, 0, 0, 1, 0, 1) == [(2, 1), alone, refused, alone, refused]
+    assert commits_after_others(memory, log, 3, 3, 3) == [refused, (4, 1), (4, 1)]
+
+
+def test_a_process_whose_commits_lose_races_to_many_writers_does_not_look(memory, log):
+    puts = [puts for _, puts in commits_after_others(memory, log, 4, 4, 4)]
+    assert puts == [2, 2, 2]
