@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
 from broker_core.cluster import FetchedBatches, PartitionBounds, TopicDescription
@@ -107,7 +107,7 @@ class FetchPlan:
     """The locations of the batches of an offset range. `reads` is internal to the log.
 
     `bounds` are those of the partition at the time of planning; `topic_id` is the planned topic; `commit_number` is the
-    last commit that the plan takes into account.
+    last commit that the plan takes into account; `size_bytes` is the size of all that is read.
     """
 
     partition: TopicPartition
@@ -116,7 +116,17 @@ class FetchPlan:
     until_offset: int
     bounds: PartitionBounds
     commit_number: int
+    size_bytes: int
     reads: bytes
+
+
+class FetchStep(NamedTuple):
+    """One of the fetches of a plan that follow one another. It reads `size_bytes`, and the next one begins at
+    `next_offset`; if that is `from_offset`, it is not known before the fetch."""
+
+    from_offset: int
+    next_offset: int
+    size_bytes: int
 
 
 class StagedUpload(Protocol):
@@ -212,6 +222,13 @@ class PlannedReads(Protocol):
         Objects that maintenance has replaced meanwhile stay for the grace time. Raises OffsetOutOfRangeError for data
         removed by retention, CorruptBatchError with object and position.
         """
+        ...
+
+    def fetch_steps(
+        self, plan: FetchPlan, from_offset: int, until_offset: int, *, max_bytes: int, ahead_bytes: int
+    ) -> list[FetchStep]:
+        """The calls of `fetch_planned` with `max_bytes` that follow one another from `from_offset` on and read
+        `ahead_bytes` together, or the first one alone. They may run at the same time. Sends no request."""
         ...
 
     def fetch_several_planned(self, plans: Sequence[FetchPlan], *, max_bytes: int) -> list[FetchedBatches | None]:

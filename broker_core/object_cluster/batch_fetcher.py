@@ -7,14 +7,13 @@ range from its start, because only the batch headers have the offsets.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from broker_core.object_cluster.log_ports import LogPorts
-from broker_core.object_log.read_plan import PlannedRead
+from broker_core.object_log.read_plan import PlannedRead, fitting_reads, row_at, whole_reads
 from broker_core.object_log.stored_batches import place
 from broker_core.record.batch_header import HEADER_BYTES, LENGTH_PREFIX_BYTES
 from broker_core.record.batch_reader import scan_batches
@@ -42,24 +41,19 @@ class BatchFetcher:
         """(object, position of the range, offset) -> byte in the range where the batch with that offset begins."""
 
     def fetch(self, reads: Sequence[PlannedRead], from_offset: int, *, max_bytes: int) -> FetchedRanges:
-        """Batches from the one with `from_offset`, or the first one after it; at least one whole batch even
-        above `max_bytes`, and the rest of a range that had to be read from its start. `reads` are whole ranges in
-        offset order.
+        """Batches from the one with `from_offset`, or the first one after it: ranges that fit `max_bytes` together; one
+        range of up to twice that, or one that had to be read from its start; or at least one batch of a larger one.
+        `reads` are whole ranges in offset order (`plan_fetch_steps` tells which of them a fetch reads).
 
         Raises ObjectNotFoundError, CorruptBatchError with object and position.
         """
-        row = row_at(reads, from_offset)
-        while row < len(reads):
+        for row in range(row_at(reads, from_offset), len(reads)):
             first = reads[row]
-            if from_offset <= first.base_offset and first.size_bytes <= max_bytes:
-                return self._joined(memoryview(b""), _fitting(reads, row, max_bytes))
-            found = self._from_first(first, from_offset, max_bytes)
-            row += 1
-            if not found.buffer and found.next_offset >= first.end_offset:
-                continue  # compaction removed the remaining records of the range
-            is_whole = found.next_offset >= first.end_offset
-            more = _fitting(reads, row, max_bytes - found.buffer.nbytes) if is_whole else []
-            return self._joined(found.buffer, more) if more else found
+            whole = whole_reads(reads, row, max_bytes) if from_offset <= first.base_offset else []
+            found = self._joined(whole) if whole else self._from_first(first, from_offset, max_bytes)
+            if found.buffer or found.next_offset < first.end_offset:
+                return found
+            # compaction removed the remaining records of the range
         return FetchedRanges(memoryview(b""), reads[-1].end_offset if reads else from_offset)
 
     def fetch_several(
@@ -72,7 +66,7 @@ class BatchFetcher:
         """
         taken: list[list[PlannedRead]] = []
         for reads, from_offset in wanted:
-            taken.append(_fitting(reads, row_at(reads, from_offset), max_bytes))
+            taken.append(fitting_reads(reads, row_at(reads, from_offset), max_bytes))
             max_bytes -= sum(read.size_bytes for read in taken[-1])
         datas = iter(self._read_whole([read for reads in taken for read in reads]))
         answers: list[FetchedRanges | None] = []
@@ -160,14 +154,10 @@ class BatchFetcher:
 
     # -- whole ranges --
 
-    def _joined(self, before: memoryview, more: Sequence[PlannedRead]) -> FetchedRanges:
-        datas = self._read_whole(more)
-        if len(datas) == 1 and not before:
-            return FetchedRanges(memoryview(datas[0]), more[-1].end_offset)
-        joined = bytearray(before)
-        for data in datas:
-            joined += data
-        return FetchedRanges(memoryview(joined), more[-1].end_offset)
+    def _joined(self, reads: Sequence[PlannedRead]) -> FetchedRanges:
+        datas = self._read_whole(reads)
+        data = datas[0] if len(datas) == 1 else bytearray().join(datas)
+        return FetchedRanges(memoryview(data), reads[-1].end_offset)
 
     def _read_whole(self, reads: Sequence[PlannedRead]) -> list[bytearray]:
         """One call reads the ranges of one object, adjacent ranges together. Objects are read in parallel."""
@@ -208,21 +198,6 @@ class BatchFetcher:
             offset=read.base_offset,
             file=self._file(read),
         )
-
-
-def row_at(reads: Sequence[PlannedRead], offset: int) -> int:
-    """Row of the first range that ends above `offset`."""
-    return bisect_right(reads, offset, key=lambda read: read.end_offset)
-
-
-def _fitting(reads: Sequence[PlannedRead], row: int, max_bytes: int) -> list[PlannedRead]:
-    """The first ranges from that row on that fit together."""
-    found: list[PlannedRead] = []
-    while row < len(reads) and reads[row].size_bytes <= max_bytes:
-        max_bytes -= reads[row].size_bytes
-        found.append(reads[row])
-        row += 1
-    return found
 
 
 def _window(data: bytearray, size_bytes: int, from_offset: int, max_bytes: int) -> tuple[int, int]:

@@ -60,7 +60,7 @@ from broker_core.object_log.object_names import data_path
 from broker_core.placed_writes import PlacedAppend
 from broker_core.record.batch_header import write_placement
 from broker_core.record.batch_reader import iter_headers
-from broker_core.staged_writes import AppVersion, CommitOutcome, FetchPlan, StagedData, StagingPlan
+from broker_core.staged_writes import AppVersion, CommitOutcome, FetchPlan, FetchStep, StagedData, StagingPlan
 
 
 class ObjectCluster(TransactionsRefused):
@@ -199,6 +199,11 @@ class ObjectCluster(TransactionsRefused):
 
     def plan_fetches(self, partition: TopicPartition, from_offset: int, until_offset: int) -> FetchPlan:
         return self._reads.plan(partition, from_offset, until_offset)
+
+    def fetch_steps(
+        self, plan: FetchPlan, from_offset: int, until_offset: int, *, max_bytes: int, ahead_bytes: int
+    ) -> list[FetchStep]:
+        return self._reads.fetch_steps(plan, from_offset, until_offset, max_bytes=max_bytes, ahead_bytes=ahead_bytes)
 
     def fetch_planned(self, plan: FetchPlan, from_offset: int, *, max_bytes: int) -> FetchedBatches:
         return self._reads.fetch_planned(plan, from_offset, max_bytes=max_bytes)

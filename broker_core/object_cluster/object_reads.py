@@ -26,9 +26,10 @@ from broker_core.object_log.read_plan import (
     PlannedRead,
     decode_reads,
     encode_reads,
+    plan_fetch_steps,
     plan_read,
 )
-from broker_core.staged_writes import FetchPlan
+from broker_core.staged_writes import FetchPlan, FetchStep
 
 MAX_REPLAN_COUNT: Final = 5
 """How often one fetch is planned again because its objects were removed while it read."""
@@ -90,6 +91,7 @@ class ObjectReads:
                 until_offset=located.until_offset,
                 bounds=located.bounds,
                 commit_number=image.number,
+                size_bytes=sum(read.size_bytes for read in located.reads),
                 reads=encode_reads(located.reads),
             )
 
@@ -97,6 +99,13 @@ class ObjectReads:
 
     def is_current(self, plan: FetchPlan) -> bool:
         return not self._log.has_commit_after(plan.commit_number)
+
+    def fetch_steps(
+        self, plan: FetchPlan, from_offset: int, until_offset: int, *, max_bytes: int, ahead_bytes: int
+    ) -> list[FetchStep]:
+        """As `PlannedReads.fetch_steps`."""
+        reads = self._of_plan(plan, from_offset).reads
+        return plan_fetch_steps(reads, from_offset, until_offset, max_bytes=max_bytes, ahead_bytes=ahead_bytes)
 
     def fetch_planned(self, plan: FetchPlan, from_offset: int, *, max_bytes: int) -> FetchedBatches:
         """If objects are missing, the log has the reason: retention, or a replacement longer ago than the grace

@@ -2,7 +2,8 @@
 
     append ──► checked, adapted to the topic ──► gathered by partition ──► MAX_GATHERED_BYTES ──► parts
 
-So a task holds no more than that in memory, and the object has a few large ranges per partition, not one per call.
+So a task holds no more than that in memory, and as much again in parts under way; and the object has a few large ranges
+per partition, not one per call.
 """
 
 from __future__ import annotations

@@ -12,10 +12,12 @@ import functools
 import json
 import struct
 import zlib
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from broker_core.object_log.partition_image import PartitionImage
+from broker_core.staged_writes import FetchStep
 
 MAX_PLANNED_READ_COUNT: Final = 10_000
 """Ranges in one plan for a task, about 300 kB. A task with more of them looks up the rest itself: a few requests beside
@@ -66,6 +68,50 @@ def plan_read(
             break
         found.append(PlannedRead(data.object, data.position, data.size_bytes, placed.base_offset, data.offset_count))
     return tuple(found)
+
+
+def plan_fetch_steps(
+    reads: Sequence[PlannedRead], from_offset: int, until_offset: int, *, max_bytes: int, ahead_bytes: int
+) -> list[FetchStep]:
+    """As `PlannedReads.fetch_steps`: it counts what `whole_reads` and the first read from within a range take."""
+    steps: list[FetchStep] = []
+    row = row_at(reads, from_offset)
+    while row < len(reads) and from_offset < until_offset:
+        begins_inside = from_offset > reads[row].base_offset
+        taken = [reads[row]] if begins_inside else whole_reads(reads, row, max_bytes)
+        size_bytes = sum(read.size_bytes for read in taken) or max_bytes
+        if steps and size_bytes > ahead_bytes:
+            break
+        ahead_bytes -= size_bytes
+        row += len(taken)
+        if not taken:
+            steps.append(FetchStep(from_offset, from_offset, size_bytes))
+            break
+        steps.append(FetchStep(from_offset, reads[row - 1].end_offset, size_bytes))
+        from_offset = reads[row - 1].end_offset
+    return steps
+
+
+def whole_reads(reads: Sequence[PlannedRead], row: int, max_bytes: int) -> list[PlannedRead]:
+    """The ranges from that row on that one fetch reads whole: as many as fit `max_bytes`. A first one of up to twice
+    that is read whole too, because its rest would be a request of its own. None: it is larger."""
+    found = fitting_reads(reads, row, max_bytes)
+    return found or fitting_reads(reads[row : row + 1], 0, 2 * max_bytes)
+
+
+def fitting_reads(reads: Sequence[PlannedRead], row: int, max_bytes: int) -> list[PlannedRead]:
+    """The ranges from that row on that fit together."""
+    found: list[PlannedRead] = []
+    while row < len(reads) and reads[row].size_bytes <= max_bytes:
+        max_bytes -= reads[row].size_bytes
+        found.append(reads[row])
+        row += 1
+    return found
+
+
+def row_at(reads: Sequence[PlannedRead], offset: int) -> int:
+    """Row of the first range that ends above `offset`."""
+    return bisect_right(reads, offset, key=lambda read: read.end_offset)
 
 
 def encode_reads(reads: Sequence[PlannedRead]) -> bytes:

@@ -26,7 +26,8 @@ from broker_core.ports import ObjectEntry, ObjectUpload, StoredObject
 
 PART_BYTES: Final = 8 * 1024 * 1024
 """The part size of a multipart upload, which may have 10,000 parts: objects of 80 GB."""
-PARTS_AT_ONCE: Final = 3
+PARTS_AT_ONCE: Final = 4
+"""Of one upload: as much as `staged_upload` gathers, so that it goes on gathering while they are under way."""
 COALESCED_GAP_BYTES: Final = 64 * 1024
 _LIST_CHUNK: Final = 1000
 _VERSIONS: Final = {"gs": "version"}

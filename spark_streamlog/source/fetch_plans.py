@@ -3,10 +3,10 @@
     driver   with one_look(cluster):              all calls see one state of the log, with one request if nothing is new
                  ranges = ...                     offsets as in any other log
                  with_fetch_plans(cluster, ...)   where their batches are
-    task     UsablePlans(cluster).of(range)       then it requests data only, and does not load the log's state
+    task     UsablePlans(cluster, ranges)         then it requests data only, and does not load the log's state
 
 A batch query may leave the end of a range open (`planned_range`). Its task asks whether anything was committed since
-it was planned, with one request; if so, it looks the end up as in any other log.
+it was planned, with one request beside those for data; if so, it looks the end up as in any other log.
 
 All functions accept any log, and do nothing where reads are not planned.
 """
@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from broker_core.cluster import Cluster
 from broker_core.model.exceptions import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
 from broker_core.staged_writes import FetchPlan, PlannedReads
 from spark_streamlog.planning.offset_limits import LATEST
+from spark_streamlog.source import fetch_ahead
 from spark_streamlog.source.planned_range import PlannedRange
 
 
@@ -42,18 +44,26 @@ def _plan_of(cluster: PlannedReads, planned: PlannedRange) -> FetchPlan | None:
 
 
 class UsablePlans:
-    """The plans that one task may read by. Asks once for all ranges whose end is open."""
+    """The plans of one task. Asks once, beside what else the task requests, for all ranges whose end is open."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, ranges: Sequence[PlannedRange]) -> None:
         self._cluster = cluster
-        self._is_current: bool | None = None
+        open_plans = (plan for one in ranges if one.until_offset == LATEST and (plan := self.of(one)) is not None)
+        self._look = next(
+            (fetch_ahead.BackgroundCall(partial(self._is_current_now, plan)) for plan in open_plans), None
+        )
+        self._is_current = True
 
     def of(self, planned: PlannedRange) -> FetchPlan | None:
-        plan = planned.fetch_plan
-        if plan is None or not isinstance(self._cluster, PlannedReads):
-            return None
-        if planned.until_offset == LATEST:
-            if self._is_current is None:
-                self._is_current = self._cluster.is_current(plan)
-            return plan if self._is_current else None
-        return plan
+        return planned.fetch_plan if isinstance(self._cluster, PlannedReads) else None
+
+    def are_current(self) -> bool:
+        """Whether open ends are where they were when they were planned."""
+        look, self._look = self._look, None
+        if look is not None:
+            self._is_current = look.answer()
+        return self._is_current
+
+    def _is_current_now(self, plan: FetchPlan) -> bool:
+        assert isinstance(self._cluster, PlannedReads)
+        return self._cluster.is_current(plan)

@@ -4,16 +4,19 @@ A record offset above the wanted one is a gap left by compaction or transactions
 is not above the wanted one; otherwise records were deleted before they were read. In every case, no row outside the
 planned range is returned and no offset is read twice: `wanted` only increases.
 
-From brokers and object stores the next records are fetched while the last ones are decoded.
+From brokers the next records are fetched while the last ones are decoded.
 
-From an object store a range is read by its plan, without a look at the log (`fetch_plans`). The log is looked at only
-where the plan ends or fails, and then everything is as without a plan.
+From an object store a range is read by its plan, without a look at the log (`fetch_plans`). The plan shows where the
+next fetches begin, so several are under way, also those of the task's next ranges: as many as have OBJECT_AHEAD_BYTES.
+The log is looked at only where the plan ends or fails, and then everything is as without a plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Protocol, runtime_checkable
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -22,8 +25,9 @@ from broker_core.model.exceptions import OffsetOutOfRangeError, UnknownPartition
 from broker_core.model.fetch_start import FetchStart
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.record.batch_header import read_header
-from broker_core.staged_writes import FetchPlan, PlannedReads
+from broker_core.staged_writes import FetchPlan, FetchStep, PlannedReads
 from spark_streamlog.errors import report_data_loss
+from spark_streamlog.open_cluster import one_look
 from spark_streamlog.options.read_options import ReadOptions
 from spark_streamlog.planning.offset_limits import EARLIEST, LATEST
 from spark_streamlog.rows.record_rows import RecordRows
@@ -39,7 +43,13 @@ SEVERAL_COUNT = 100
 FETCH_BYTES = 2 * 1024 * 1024
 """One fetch: its batches, decoded, fit a core's cache; larger ones were slower from end to end."""
 OBJECT_FETCH_BYTES = 8 * 1024 * 1024
-"""From an object store, where a request takes tens of milliseconds and costs money."""
+"""From an object store, where a request takes tens of milliseconds and costs money. A range that is larger, but not
+twice as large, is one fetch as well."""
+OBJECT_AHEAD_BYTES = 32 * 1024 * 1024
+"""What a task has requested from an object store and not begun to decode. With 100 ms for a request it gets 300 MB/s,
+more than a core decodes."""
+LEAST_AHEAD_BYTES = 2 * 1024 * 1024
+"""Counted for a smaller fetch, so that a task sends at most 16 at once."""
 
 
 @runtime_checkable
@@ -54,31 +64,37 @@ class FetchesSeveral(Protocol):
 def read_ranges(cluster: Cluster, ranges: Sequence[PlannedRange], options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Reads ranges in order; one request fetches the first records of many, from a broker or from an object that holds
     them side by side. Raises as `read_range` does."""
-    plans = UsablePlans(cluster)
+    plans = UsablePlans(cluster, ranges)
     for number in range(0, len(ranges), SEVERAL_COUNT):
-        chunk = [(planned, plans.of(planned)) for planned in ranges[number : number + SEVERAL_COUNT]]
-        firsts = _first_fetches(cluster, chunk, options)
-        for place, (planned, plan) in enumerate(chunk):
+        chunk = ranges[number : number + SEVERAL_COUNT]
+        firsts = _first_fetches(cluster, chunk, plans, options)
+        readers = [_RangeReader(cluster, one, options, plans, firsts.get(place)) for place, one in enumerate(chunk)]
+        firsts.clear()
+        for reader, following in pairwise(readers):
+            reader.following = following
+        while readers:
             # Popped, so that its memory is freed once it is read.
-            yield from _RangeReader(cluster, planned, options, plan, firsts.pop(place, None)).batches()
+            yield from readers.pop(0).batches()
 
 
 def read_range(cluster: Cluster, planned: PlannedRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Raises KAFKA_DATA_LOSS.* as failOnDataLoss says, CorruptBatchError with file and position."""
-    return _RangeReader(cluster, planned, options, UsablePlans(cluster).of(planned)).batches()
+    return read_ranges(cluster, [planned], options)
 
 
 def _first_fetches(
-    cluster: Cluster, ranges: Sequence[tuple[PlannedRange, FetchPlan | None]], options: ReadOptions
+    cluster: Cluster, ranges: Sequence[PlannedRange], plans: UsablePlans, options: ReadOptions
 ) -> dict[int, FetchedBatches]:
     """By the place of the range."""
     if isinstance(cluster, FetchesSeveral):
-        return _first_from_brokers(cluster, [planned for planned, _ in ranges], options)
-    by_plan = [(place, plan) for place, (_, plan) in enumerate(ranges) if plan is not None]
-    if not isinstance(cluster, PlannedReads) or len(by_plan) < 2:
+        return _first_from_brokers(cluster, ranges, options)
+    found = ((place, plans.of(planned)) for place, planned in enumerate(ranges))
+    # A larger one would leave no room for others.
+    small = [(place, plan) for place, plan in found if plan is not None and plan.size_bytes <= OBJECT_FETCH_BYTES // 2]
+    if not isinstance(cluster, PlannedReads) or len(small) < 2:
         return {}
-    answers = cluster.fetch_several_planned([plan for _, plan in by_plan], max_bytes=OBJECT_FETCH_BYTES)
-    return {place: answer for (place, _), answer in zip(by_plan, answers, strict=True) if answer is not None}
+    answers = cluster.fetch_several_planned([plan for _, plan in small], max_bytes=OBJECT_FETCH_BYTES)
+    return {place: answer for (place, _), answer in zip(small, answers, strict=True) if answer is not None}
 
 
 def _first_from_brokers(
@@ -104,14 +120,16 @@ class _RangeReader:
         cluster: Cluster,
         planned: PlannedRange,
         options: ReadOptions,
-        plan: FetchPlan | None,
-        first: FetchedBatches | None = None,
+        plans: UsablePlans,
+        first: FetchedBatches | None,
     ) -> None:
-        """`plan`: where to read without a look at the log. `first`: an answer that was already fetched, from the start
-        of the range."""
+        """`first`: an answer that was already fetched, from the start of the range."""
+        self.following: _RangeReader | None = None
         self._cluster = cluster
         self._planned = planned
-        self._plan = plan
+        self._plans = plans
+        self._plan = plans.of(planned)
+        self._first_steps: Sequence[FetchStep] | None = None
         self._partition = planned.topic_partition
         self._options = options
         self._rows = RecordRows(self._partition, include_headers=options.include_headers, formats=options.formats)
@@ -127,7 +145,18 @@ class _RangeReader:
         self._fetch_bytes = min(fetch_bytes, planned.size_bytes or fetch_bytes) if is_small else fetch_bytes
         self._start = planned.from_offset
 
+    def begin(self, ahead_bytes: int) -> None:
+        """Sends the first fetches, if the plan shows them."""
+        if self._plan is None:
+            return
+        start, until = self._planned_offsets(self._plan)
+        if self._first_steps is None:
+            start = start if self._first is None else self._first.next_offset
+            self._first_steps = self._steps(start, until, OBJECT_AHEAD_BYTES)
+        self._send(self._first_steps, until, ahead_bytes)
+
     def batches(self) -> Iterator[pa.RecordBatch]:
+        self.begin(OBJECT_AHEAD_BYTES)
         resolved = self._resolved()
         if resolved is None:
             return
@@ -135,8 +164,8 @@ class _RangeReader:
         self._start = wanted
         while wanted < until:
             fetched = self._take_first(wanted) or self._fetches.take(wanted)
-            if fetched is not None and self._reads_ahead and wanted < fetched.next_offset < until:
-                self._fetches.begin(fetched.next_offset)
+            if fetched is not None and self._reads_ahead and wanted < fetched.next_offset:
+                self._begin_at(fetched.next_offset, until)
             if fetched is None:
                 wanted = self._next_readable(wanted, until)
             elif not len(fetched.buffer):
@@ -150,19 +179,61 @@ class _RangeReader:
                         yield self._rows.to_rows(decoded.record_batch)
         self._fetched_rows.report_skipped()
 
+    def _begin_at(self, offset: int, until: int) -> None:
+        """Sends the next fetches from this offset on."""
+        if offset < until and self._plan_of(offset) is None:
+            self._fetches.begin([offset])
+        else:
+            self._send(self._steps(offset, until, OBJECT_AHEAD_BYTES), until, OBJECT_AHEAD_BYTES)
+
+    def _send(self, steps: Sequence[FetchStep], until: int, ahead_bytes: int) -> None:
+        """The first of these fetches as far as there is room, then those of the following range."""
+        sent: list[int] = []
+        for step in steps:
+            ahead_bytes -= max(step.size_bytes, LEAST_AHEAD_BYTES)
+            if ahead_bytes < 0:
+                break
+            sent.append(step.from_offset)
+        self._fetches.begin(sent)
+        are_all_sent = len(sent) == len(steps) and (not steps or steps[-1].next_offset >= until)
+        if self.following is not None and are_all_sent and ahead_bytes > 0:
+            self.following.begin(ahead_bytes)
+
+    def _steps(self, offset: int, until: int, ahead_bytes: int) -> Sequence[FetchStep]:
+        """None at the end of the range, or where the plan ends."""
+        plan = self._plan_of(offset)
+        if plan is None or offset >= until:
+            return ()
+        assert isinstance(self._cluster, PlannedReads)
+        return self._cluster.fetch_steps(plan, offset, until, max_bytes=self._fetch_bytes, ahead_bytes=ahead_bytes)
+
+    def _plan_of(self, offset: int) -> FetchPlan | None:
+        """The plan, if it has the offset. Also called by another thread, while this one may drop the plan."""
+        plan = self._plan
+        return plan if plan is not None and offset < plan.until_offset else None
+
     def _resolved(self) -> tuple[int, int] | None:
         """The offsets to read; None if the topic or partition is lost."""
         start, until = self._planned.from_offset, self._planned.until_offset
         if not self._follows_log_start and until != LATEST:
             return start, until
-        if self._plan is not None:
-            start = self._plan.from_offset if self._follows_log_start else start
-            return start, self._plan.bounds.readable_end(self._options.isolation) if until == LATEST else until
-        bounds = self._bounds_now()
-        if bounds is None:
-            return None
+        if self._plan is not None and (until != LATEST or self._plans.are_current()):
+            return self._planned_offsets(self._plan)
+        with one_look(self._cluster):
+            bounds = self._bounds_now()
+            if bounds is None:
+                return None
+            if self._plan is not None and self._topic_id_now() != self._plan.topic_id:
+                self._plan = self._first = None
+                self._fetches.begin([])
         start = max(start, bounds.log_start_offset) if self._follows_log_start else start
         return start, bounds.readable_end(self._options.isolation) if until == LATEST else until
+
+    def _planned_offsets(self, plan: FetchPlan) -> tuple[int, int]:
+        """The offsets to read if the plan is current."""
+        start, until = self._planned.from_offset, self._planned.until_offset
+        start = plan.from_offset if self._follows_log_start else start
+        return start, plan.bounds.readable_end(self._options.isolation) if until == LATEST else until
 
     @property
     def _follows_log_start(self) -> bool:
@@ -170,13 +241,13 @@ class _RangeReader:
 
     def _take_first(self, wanted: int) -> FetchedBatches | None:
         first, self._first = self._first, None
-        return first if wanted == self._start else None
+        return first if first is not None and wanted == self._start and first.next_offset > wanted else None
 
     def _fetch(self, wanted: int) -> FetchedBatches | None:
         """None if the offset, the partition or the topic does not exist any more. Also called by another thread."""
-        plan = self._plan
+        plan = self._plan_of(wanted)
         try:
-            if plan is not None and wanted < plan.until_offset and isinstance(self._cluster, PlannedReads):
+            if plan is not None and isinstance(self._cluster, PlannedReads):
                 return self._cluster.fetch_planned(plan, wanted, max_bytes=self._fetch_bytes)
             return self._cluster.fetch(
                 self._partition,
@@ -240,18 +311,23 @@ class _RangeReader:
         expected = self._planned.topic_id
         if expected is None:
             return True
-        topic = self._cluster.describe_topics([self._partition.topic]).get(self._partition.topic)
-        if topic is None:
-            raise UnknownTopicError(f"the topic {self._partition.topic} does not exist")
-        if topic.topic_id != expected:
+        found = self._topic_id_now()
+        if found != expected:
             report_data_loss(
                 "KAFKA_DATA_LOSS.TOPIC_RECREATED",
                 fail_on_data_loss=self._options.fail_on_data_loss,
                 topic=self._partition.topic,
                 old_id=expected,
-                new_id=topic.topic_id,
+                new_id=found,
             )
-        return topic.topic_id == expected
+        return found == expected
+
+    def _topic_id_now(self) -> UUID:
+        """Raises UnknownTopicError."""
+        topic = self._cluster.describe_topics([self._partition.topic]).get(self._partition.topic)
+        if topic is None:
+            raise UnknownTopicError(f"the topic {self._partition.topic} does not exist")
+        return topic.topic_id
 
     def _report_unreadable(self, from_offset: int, until_offset: int, bounds: PartitionBounds) -> None:
         report_data_loss(

@@ -300,7 +300,8 @@ class TestStagedWrites:
         task = log.open()
         before = log.store.requests.copy()
         fetched = task.fetch_planned(plan, 1, max_bytes=10**6)
-        assert fetched.next_offset == 5 and fetched.bounds.log_end_offset == 5
+        assert fetched.next_offset == 3 and fetched.bounds.log_end_offset == 5
+        assert task.fetch_planned(plan, 3, max_bytes=10**6).next_offset == 5
         assert log.store.requests - before == {"get_ranges": 2}
         assert task.fetch_planned(plan, 5, max_bytes=100).next_offset == 5
 

@@ -3,9 +3,11 @@
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.builders.append_records import append_values
 from support.builders.builders import a_batch
-from support.objects.object_builders import SOME_MS
+from support.objects.object_builders import SOME_MS, MemoryLog
 
 from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeError, UnknownTopicError
 from broker_core.model.identifiers import OffsetSpec, TopicPartition
@@ -176,3 +178,33 @@ def test_a_range_that_was_read_from_its_start_is_not_read_again(log, cluster):
     fetched = task.fetch_planned(plan, 3, max_bytes=1)
     assert offsets_of(fetched) == [2, 3, 4, 5, 6, 7] and fetched.next_offset == 8
     assert log.store.requests - before == {"get_ranges": 1}
+
+
+@given(
+    batches=st.lists(st.integers(1, 6), min_size=1, max_size=12),
+    start=st.integers(0, 11),
+    max_batches=st.integers(1, 8),
+)
+def test_the_fetches_of_a_plan_are_those_that_its_steps_tell(batches, start, max_batches):
+    """`batches`: of each range, one record each."""
+    log = MemoryLog()
+    with log.open() as cluster:
+        cluster.create_topic("t", partition_count=1)
+        for count in batches:
+            upload = cluster.stage()
+            for _ in range(count):
+                upload.append(T0, bytearray(a_batch(1)))
+            cluster.commit_staged([upload.finish()])
+        end = sum(batches)
+        plan = sent(cluster.plan_fetches(T0, min(start, end - 1), end))
+        max_bytes = max_batches * cluster.bytes_between(T0, 0, 1)
+        task = log.open()
+        offset = plan.from_offset
+        for step in task.fetch_steps(plan, offset, end, max_bytes=max_bytes, ahead_bytes=LARGE):
+            fetched = task.fetch_planned(plan, step.from_offset, max_bytes=max_bytes)
+            assert step.from_offset == offset
+            if step.next_offset > offset:
+                assert fetched.next_offset == step.next_offset
+                assert len(fetched.buffer) <= step.size_bytes
+            offset = fetched.next_offset
+        assert offset == end or step.next_offset == step.from_offset

@@ -33,7 +33,7 @@ def log():
 
 def test_a_fetch_runs_while_its_caller_continues(log):
     ahead = FetchAhead(log.fetch)
-    ahead.begin(7)
+    ahead.begin([7])
     assert log.was_asked.wait(SECONDS)
     log.may_answer.set()
     assert ahead.take(7) == "records at 7"
@@ -50,7 +50,7 @@ def test_without_a_begun_fetch_take_fetches(log):
 def test_an_answer_is_returned_once(log):
     log.may_answer.set()
     ahead = FetchAhead(log.fetch)
-    ahead.begin(1)
+    ahead.begin([1])
     assert (ahead.take(1), ahead.take(1)) == ("records at 1", "records at 1")
     assert [offset for offset, _ in log.asked] == [1, 1]
 
@@ -58,14 +58,23 @@ def test_an_answer_is_returned_once(log):
 def test_taking_another_offset_fetches_again(log):
     log.may_answer.set()
     ahead = FetchAhead(log.fetch)
-    ahead.begin(1)
+    ahead.begin([1])
     assert ahead.take(5) == "records at 5"
+
+
+def test_several_fetches_are_under_way_and_those_that_are_begun_again_go_on(log):
+    ahead = FetchAhead(log.fetch)
+    ahead.begin([1, 2, 3])
+    ahead.begin([2, 3, 4])
+    log.may_answer.set()
+    assert [ahead.take(offset) for offset in (2, 3, 4)] == ["records at 2", "records at 3", "records at 4"]
+    assert sorted(offset for offset, _ in log.asked) == [1, 2, 3, 4]
 
 
 def test_an_error_of_the_fetch_is_raised_by_take(log):
     log.may_answer.set()
     ahead = FetchAhead(log.fetch)
-    ahead.begin(-1)
+    ahead.begin([-1])
     with pytest.raises(ValueError, match="no offset -1"):
         ahead.take(-1)
     assert ahead.take(2) == "records at 2"
@@ -73,8 +82,8 @@ def test_an_error_of_the_fetch_is_raised_by_take(log):
 
 def test_a_fetch_that_is_not_taken_does_not_block_the_process(log):
     ahead = FetchAhead(log.fetch)
-    ahead.begin(1)
+    ahead.begin([1])
     assert log.was_asked.wait(SECONDS)
-    ahead.begin(2)
+    ahead.begin([2])
     log.may_answer.set()
     assert ahead.take(2) == "records at 2"

@@ -5,17 +5,19 @@ Driver and tasks are processes of their own without Spark: planner, writer and r
 
 import pickle
 from functools import reduce
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 from support.documents.page_examples import ROOT
-from support.objects.counted_objects import Count, CountedLog
+from support.objects.counted_objects import CallsInTurns, Count, CountedLog
 from support.spark.read_query import read_options
 
 from broker_core.staged_writes import AppVersion
 from broker_core.topic_producer import TopicProducer
 from spark_streamlog.open_cluster import known_state, one_look
 from spark_streamlog.options.option_reader import QueryKind
+from spark_streamlog.source import fetch_ahead
 from spark_streamlog.source.fetch_plans import with_fetch_plans
 from spark_streamlog.source.offset_reader import OffsetReader
 from spark_streamlog.source.range_reader import read_ranges
@@ -81,7 +83,8 @@ class Costs:
         row_count, in_tasks = 0, Count()
         for ranges in pickle.loads(pickle.dumps(tasks)):
             cluster, store = self.log.process()
-            row_count += sum(rows.num_rows for rows in read_ranges(cluster, ranges, self.options))
+            with patch.object(fetch_ahead, "BackgroundCall", CallsInTurns(store)):
+                row_count += sum(rows.num_rows for rows in read_ranges(cluster, ranges, self.options))
             in_tasks += store.taken()
         return in_driver, in_tasks, row_count
 
