@@ -74,7 +74,7 @@ class KillMatrix:
         self.add_batches(max((kill.nth for kill in run.kills), default=1))
         if run.repeats_last_batch:
             self.forget_last_commit()
-        self.kills.order(*run.kills, forget_decisions=self._forget_decisions, maintains_always=run.maintains_always)
+        self.order(*run.kills, maintains_always=run.maintains_always)
         meanwhile = None
         if run.fenced_from_outside:
             meanwhile = self._take_over_from_who_waits
@@ -87,6 +87,10 @@ class KillMatrix:
         self.note_hits(story.name, run.kills, failure)
         assert run.fails in (None, failure is not None), f"{story.name}: {run}: {failure}"
 
+    def order(self, *kills: Kill, maintains_always: bool = False) -> None:
+        """The kills of the next run, whose processes forget decisions if those of this matrix do."""
+        self.kills.order(*kills, forget_decisions=self._forget_decisions, maintains_always=maintains_always)
+
     def _finish_last_batch(self, spark: RunsQueries) -> None:
         """A new log has no batch yet. An unfinished batch would be run again anyway, also without the commit note of
         the one before it: then no decided batch is repeated."""
@@ -94,7 +98,7 @@ class KillMatrix:
             self.add_batches(1)
         elif self.newest("offsets") == self.newest("commits"):
             return
-        self.kills.order(forget_decisions=self._forget_decisions)
+        self.order()
         assert self.copy(spark) is None, "nobody was to be killed"
 
     def add_batches(self, count: int) -> None:
@@ -199,7 +203,7 @@ class KillMatrix:
 
     def finish(self, spark: RunsQueries, *, is_source_order_kept: bool = True) -> list[str]:
         """A last run without faults. Returns the errors of the copy, and of what the reader saw of it."""
-        self.kills.order(forget_decisions=self._forget_decisions)
+        self.order()
         failure = self.copy(spark)
         assert failure is None, failure
         seen, problems = self.reader.stop()

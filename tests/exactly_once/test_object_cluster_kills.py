@@ -1,6 +1,7 @@
 """A stream between object logs on a cluster whose workers share no folder, neither with the driver nor with each other.
 
-Killed are Python processes, executors, a whole worker, and whole drivers.
+Killed are Python processes, executors, a whole worker, and whole drivers. The negative controls take one protection
+away on this cluster, and the same account of rows must find what that does.
 """
 
 import random
@@ -87,8 +88,9 @@ def on_cluster(tmp_path, request):
     kills = KillFolder(tmp_path / "kills")
     with versitygw(own / "store") as server, StandaloneCluster(kills.path, not_shared=own) as cluster:
         objects = Objects(f"s3://{BUCKET}/on-cluster/log", tuple(server.options().items()))
-        matrix = KillMatrix(own, kills, objects=objects)
-        held = ClusterMatrix(cluster, matrix, **getattr(request, "param", {}))
+        given = dict(getattr(request, "param", {}))
+        matrix = KillMatrix(own, kills, objects=objects, **given.pop("matrix", {}))
+        held = ClusterMatrix(cluster, matrix, **given)
         try:
             yield held
         finally:
@@ -124,18 +126,35 @@ def test_whole_drivers_that_die_lose_and_repeat_no_row(on_cluster):
     assert on_cluster.matrix.finish(on_cluster.spark) == []
 
 
+@pytest.mark.parametrize("on_cluster", [{"matrix": {"forget_decisions": True}}], indirect=True)
+def test_control_without_a_look_at_the_version_a_dead_driver_repeats_rows(on_cluster):
+    name = "with the commit's answer unread"
+    kill_the_driver(on_cluster, name, DRIVER_KILLS[name])
+    problems = on_cluster.matrix.finish(on_cluster.spark)
+    assert any("was there before" in problem for problem in problems), "the reader saw nothing"
+    assert any(" came " in problem for problem in problems), "the copy is whole"
+
+
+@pytest.mark.parametrize("on_cluster", [{"matrix": {"arguments": {"delivery": "at-least-once"}}}], indirect=True)
+def test_control_without_one_commit_of_all_tasks_a_dead_executor_repeats_rows(on_cluster):
+    committed = at_request("", COMMIT, process="pyspark.worker", when="after")
+    kill_an_executor(on_cluster, committed.of("executor"))
+    problems = on_cluster.matrix.finish(on_cluster.spark)
+    assert any(" came " in problem for problem in problems), "the copy is whole"
+
+
 def kill_the_driver(on_cluster, name, kill):
     """JVM and Python: the executors lose their driver."""
     matrix = on_cluster.matrix
     matrix.add_batches(2)
-    matrix.kills.order(kill.of("driver"))
+    matrix.order(kill.of("driver"))
     before = matrix.newest("commits")
     with pytest.raises(SparkDied):
         matrix.copy(on_cluster.spark)
     matrix.note_hits(f"the driver dies {name}", (kill.of("driver"),))
     assert matrix.newest("commits") - before == (name in ("after Spark's own commit", "in the next batch")), name
     on_cluster.replace_driver()
-    matrix.kills.order()
+    matrix.order()
     assert matrix.copy(on_cluster.spark) is None, name
 
 
