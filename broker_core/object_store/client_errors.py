@@ -30,6 +30,7 @@ _KEY: Final = re.compile(r"A[KS]IA[A-Z0-9]{8,}")
 
 _NO_OBJECT: Final = ("NoSuchKey", "BlobNotFound", "")
 """Codes of a 404 that is about the object. Some servers return 404 for a wrong key, and a proxy may for anything."""
+_NO_UPLOAD: Final = "NoSuchUpload"
 _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound")
 _WRONG_REGION: Final = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
 _NO_ACCESS: Final = frozenset(
@@ -199,6 +200,13 @@ def _judged(
         reason = _REASONS.get(code, f"They need {_PERMISSIONS[settings.provider]}.")
         return ObjectPermissionError, (
             f"{{place}} cannot be {verb} with these credentials: {{what}}. {reason} {_origin(settings)}"
+        )
+    if code == _NO_UPLOAD:
+        return ObjectOutcomeUnknownError, (
+            "{place}: the store does not know this upload any more: it was completed and the answers to that were lost,"
+            " or a rule of the bucket has removed it: {what}. Nothing refers to the object: repeat the write, which"
+            " uploads another one. If this happens again, raise object.timeout.ms or object.retry.timeout.ms, and let"
+            " the bucket's rule keep uploads for longer than the longest task."
         )
     if isinstance(error, FileNotFoundError) and code in _NO_OBJECT and (code or not body.strip()):
         return ObjectNotFoundError, "{place} does not exist."

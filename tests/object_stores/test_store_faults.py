@@ -141,6 +141,48 @@ def test_an_upload_whose_parts_never_arrive_fails_and_leaves_nothing_visible(clu
     assert end_of(cluster) == 0
 
 
+def large_upload(cluster):
+    """Not ended yet, of three parts."""
+    upload = cluster.stage()
+    for _ in range(2 * PART_BYTES // 900_000 + 1):
+        upload.append(T0, a_batch_of(b"v" * 900_000))
+    return upload
+
+
+def test_an_upload_is_complete_if_only_the_answers_to_its_end_are_lost(cluster, proxy):
+    upload = large_upload(cluster)
+    proxy.once("no_answer", is_upload_end, ALWAYS)
+    staged = upload.finish()
+    assert proxy.counts["no_answer"] >= 3
+    assert cluster.commit_staged([staged]).is_new
+    assert cluster.fetch(T0, 0, max_bytes=1).next_offset > 0
+
+
+def test_an_upload_that_cannot_be_looked_for_names_what_happened_and_what_to_do(cluster, proxy):
+    """The last request that the client library sends is to abort the upload, whose answer was all that was told."""
+    upload = large_upload(cluster)
+
+    def next_fault(method, path):
+        if is_upload_end(method, path):
+            return "no_answer"
+        return "reset" if method == "HEAD" else None
+
+    proxy.next_fault = next_fault
+    with pytest.raises(ObjectOutcomeUnknownError, match=r"answers to that were lost.*repeat the write"):
+        upload.finish()
+    assert min(proxy.counts["no_answer"], proxy.counts["reset"]) >= 3
+    proxy.next_fault = lambda method, path: None
+    assert end_of(cluster) == 0
+
+
+def test_an_upload_whose_end_never_arrives_is_not_taken_for_complete(cluster, proxy):
+    upload = large_upload(cluster)
+    proxy.once("reset", is_upload_end, ALWAYS)
+    with pytest.raises(ObjectOutcomeUnknownError, match="/data/"):
+        upload.finish()
+    assert proxy.counts["reset"] >= 3
+
+
 def a_batch_of(value):
     from broker_core.record.batch_builder import build_batch
     from broker_core.record.batch_reader import Record
