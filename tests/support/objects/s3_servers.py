@@ -13,8 +13,9 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,18 +81,33 @@ def versitygw(folder: Path) -> Iterator[S3Server]:
 
 @contextmanager
 def moto() -> Iterator[S3Server]:
-    """Skips the test where moto is missing."""
+    """Skips the test where moto is missing.
+
+    It answers one request at a time: moto looks whether an object exists and stores it in two steps, so of two threads
+    that create one conditionally both may succeed, which no S3 does.
+    """
     server_module = pytest.importorskip(
         "moto.server", reason="moto is not installed: pip install moto flask flask-cors"
     )
     server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    server._server.app = _one_at_a_time(server._server.app)
     try:
         _, port = server.get_host_and_port()
         _make_bucket(port)
         yield S3Server(name="moto", port=port, keeps_keys=False)
     finally:
         server.stop()
+
+
+def _one_at_a_time(app: Callable[..., Iterable[bytes]]) -> Callable[..., list[bytes]]:
+    lock = threading.Lock()
+
+    def call(environ: object, start_response: object) -> list[bytes]:
+        with lock:
+            return list(app(environ, start_response))
+
+    return call
 
 
 def find_versitygw() -> str | None:
