@@ -90,6 +90,12 @@ def decode_key_filter_header(data: bytes) -> KeyFilterHeader | None:
     return KeyFilterHeader(segment=segment, null_key_count=null_key_count, block_count=block_count)
 
 
+def key_filter_blocks(file_bytes: int) -> int | None:
+    """The number of blocks of a filter of this size; None if no filter has this size."""
+    count, rest = divmod(file_bytes - KEY_FILTER_HEADER_BYTES, BLOCK_BYTES)
+    return None if rest or not _is_block_count(count) else count
+
+
 def block_position(key: bytes, block_count: int) -> int:
     """The position in the file of a key's block."""
     return KEY_FILTER_HEADER_BYTES + key_place(key, block_count)[0] * BLOCK_BYTES

@@ -85,6 +85,10 @@ class BatchFetcher:
         (data,) = self._read_whole([read])
         return data
 
+    def read_bytes(self, name: str, position: int, size_bytes: int) -> bytes:
+        """As they are in the object; fewer where it ends before."""
+        return bytes(self._ports.store.get_ranges(name, [(position, size_bytes)])[0])
+
     def batch_ends(self, read: PlannedRead, from_offset: int) -> list[tuple[int, int]]:
         """(bytes up to there from the batch that holds `from_offset` on, next offset) of each batch of one range."""
         table = scan_batches(self.read_range(read), check_crc=False).table

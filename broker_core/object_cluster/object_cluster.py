@@ -47,6 +47,7 @@ from broker_core.object_cluster.object_lookups import ObjectLookups, bounds_of, 
 from broker_core.object_cluster.object_reads import ObjectReads, knows
 from broker_core.object_cluster.object_topics import ObjectTopics
 from broker_core.object_cluster.placed_appends import PlacedAppends
+from broker_core.object_cluster.range_filters import RangeFilters
 from broker_core.object_cluster.range_inspection import InspectedRange, RangeInspection
 from broker_core.object_cluster.shared_log import Proposal, SharedLog
 from broker_core.object_cluster.staged_commits import StagedCommits
@@ -77,7 +78,7 @@ class ObjectCluster(TransactionsRefused):
         self._log = SharedLog(ports, create=create, on_committed=self._on_committed)
         self._fetcher = BatchFetcher(ports)
         self._reads = ObjectReads(self._log, self._fetcher)
-        self._lookups = ObjectLookups(self._log, self._fetcher, url=ports.store.url)
+        self._lookups = ObjectLookups(self._log, self._fetcher, RangeFilters(ports), url=ports.store.url)
         self._placed = PlacedAppends(ports, self._log)
         self._staging = StagedCommits(ports, self._log)
         self._topics = ObjectTopics(ports, self._log, num_partitions=num_partitions)
@@ -159,7 +160,7 @@ class ObjectCluster(TransactionsRefused):
     def ranges_with_key(
         self, partition: TopicPartition, key: bytes | None, from_offset: int, until_offset: int
     ) -> KeyRanges:
-        return self._lookups.ranges_with_key(from_offset, until_offset)
+        return self._lookups.ranges_with_key(partition, key, from_offset, until_offset)
 
     def delete_records(self, partition: TopicPartition, before_offset: int) -> int:
         starts: list[int] = []

@@ -14,7 +14,9 @@ from broker_core.cluster import KeyRanges, OffsetAndTimestamp, PartitionBounds, 
 from broker_core.model.exceptions import InvalidRequestError, UnknownPartitionError, UnknownTopicError
 from broker_core.model.identifiers import NO_TIMESTAMP, OffsetSpec, TopicPartition
 from broker_core.object_cluster.batch_fetcher import BatchFetcher
+from broker_core.object_cluster.range_filters import RangeFilters
 from broker_core.object_cluster.shared_log import SharedLog
+from broker_core.object_log.data_range import PlacedRange
 from broker_core.object_log.log_image import LogImage
 from broker_core.object_log.partition_image import PartitionImage
 from broker_core.object_log.read_plan import PlannedRead, plan_read
@@ -26,9 +28,10 @@ Answer = TypeVar("Answer")
 class ObjectLookups:
     """Thread-safe."""
 
-    def __init__(self, log: SharedLog, fetcher: BatchFetcher, *, url: str) -> None:
+    def __init__(self, log: SharedLog, fetcher: BatchFetcher, filters: RangeFilters, *, url: str) -> None:
         self._log = log
         self._fetcher = fetcher
+        self._filters = filters
         self._url = url
 
     def look(self, partition: TopicPartition, ask: Callable[[PartitionImage], Answer], *, fresh: bool = True) -> Answer:
@@ -109,10 +112,31 @@ class ObjectLookups:
             reached = read.end_offset
         return until_offset
 
-    def ranges_with_key(self, from_offset: int, until_offset: int) -> KeyRanges:
-        """The log has no key filters: every range may hold any key."""
-        ranges = ((from_offset, until_offset),) if from_offset < until_offset else ()
-        return KeyRanges(ranges=ranges, skipped_bytes=0)
+    def ranges_with_key(
+        self, partition: TopicPartition, key: bytes | None, from_offset: int, until_offset: int
+    ) -> KeyRanges:
+        """All offsets but those of ranges whose key filter excludes the key. One call for each object with filters,
+        in parallel, or none if they were asked before."""
+
+        def ask(found: PartitionImage) -> list[PlacedRange]:
+            first, last = found.rows_between(from_offset, until_offset)
+            return [found.ranges[row] for row in range(first, last)]
+
+        placed = self.look(partition, ask)
+        denied = self._filters.denied([one.data for one in placed], key)
+        ranges: list[tuple[int, int]] = []
+        skipped_bytes, wanted = 0, from_offset
+        for one, is_denied in zip(placed, denied, strict=True):
+            if not is_denied:
+                continue
+            start, end = max(one.base_offset, from_offset), min(one.end_offset, until_offset)
+            if wanted < start:
+                ranges.append((wanted, start))
+            wanted = end
+            skipped_bytes += one.data.size_bytes * (end - start) // one.data.offset_count
+        if wanted < until_offset:
+            ranges.append((wanted, until_offset))
+        return KeyRanges(ranges=tuple(ranges), skipped_bytes=skipped_bytes)
 
     def describe_segments(self, partition: TopicPartition) -> tuple[SegmentDescription, ...]:
         """A segment is a range. None of them is written to; the last one is still called active."""

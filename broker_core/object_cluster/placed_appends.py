@@ -21,6 +21,7 @@ from broker_core.object_log.commit import Change, MoveLogStart, SkipOffsets
 from broker_core.object_log.data_range import AppendedRange, DataRange, PlacedRange
 from broker_core.object_log.log_image import LogImage
 from broker_core.object_log.object_names import data_path
+from broker_core.object_log.range_filter import MIN_FILTERED_UPLOAD_BYTES, build_range_filter
 from broker_core.object_log.stored_batches import seal_placed
 from broker_core.placed_writes import PlacedAppend
 from broker_core.record.batch_reader import iter_headers
@@ -70,8 +71,12 @@ class PlacedAppends:
                 for base_offset, piece in group_pieces:
                     sealed = seal_placed(piece, base_offset=base_offset)
                     upload.write(piece)
-                    ranges.append(PlacedRange(base_offset, DataRange(path, position, piece.nbytes, *sealed)))
-                    position += piece.nbytes
+                    key_filter = build_range_filter(piece, least_bytes=MIN_FILTERED_UPLOAD_BYTES)
+                    if key_filter:
+                        upload.write(key_filter)
+                    data = DataRange(path, position, piece.nbytes, *sealed, filter_bytes=len(key_filter))
+                    ranges.append(PlacedRange(base_offset, data))
+                    position += piece.nbytes + len(key_filter)
                 placed.append(group.extended(ranges))
             upload.finish()
         except BaseException:

@@ -12,7 +12,8 @@ from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_log.data_range import DataRange, PlacedRange
 from broker_core.object_log.maintenance_plan import MERGED_RANGE_BYTES, RewriteJob
 from broker_core.object_log.object_names import data_path
-from broker_core.object_log.read_plan import PlannedRead
+from broker_core.object_log.range_filter import MIN_FILTERED_RANGE_BYTES, build_range_filter
+from broker_core.object_log.read_plan import planned_read
 from broker_core.object_log.stored_batches import seal_placed
 from broker_core.ports import ObjectUpload
 
@@ -77,10 +78,7 @@ class RangeRewriter:
         return RewrittenRanges(outputs, job, compaction.end_offset), compaction.is_full
 
     def _read(self, placed: PlacedRange) -> bytearray:
-        data = placed.data
-        return self._fetcher.read_range(
-            PlannedRead(data.object, data.position, data.size_bytes, placed.base_offset, data.offset_count)
-        )
+        return self._fetcher.read_range(planned_read(placed))
 
     def _write(self, from_offset: int, until_offset: int, parts: Iterator[bytearray]) -> tuple[PlacedRange, ...]:
         """Ranges of about MERGED_RANGE_BYTES that together cover the offsets."""
@@ -116,8 +114,12 @@ class _OutputObject:
         if self._upload is None:
             self._upload = self._ports.store.upload(self._path)
         self._upload.write(batches)
-        self._ranges.append(PlacedRange(base_offset, DataRange(self._path, self._position, len(batches), *sealed)))
-        self._position += len(batches)
+        key_filter = build_range_filter(batches, least_bytes=MIN_FILTERED_RANGE_BYTES)
+        if key_filter:
+            self._upload.write(key_filter)
+        data = DataRange(self._path, self._position, len(batches), *sealed, filter_bytes=len(key_filter))
+        self._ranges.append(PlacedRange(base_offset, data))
+        self._position += len(batches) + len(key_filter)
 
     def finish(self, from_offset: int, until_offset: int) -> tuple[PlacedRange, ...]:
         """Each range extends to the next one, the last one to the end, and so includes the offsets that compaction

@@ -21,6 +21,7 @@ from broker_core.model.topic_config import TopicConfig
 from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_log.data_range import AppendedRange, DataRange
 from broker_core.object_log.object_names import data_path
+from broker_core.object_log.range_filter import MIN_FILTERED_UPLOAD_BYTES, build_range_filter
 from broker_core.object_log.stored_batches import SealedBatches, seal
 from broker_core.ports import ObjectUpload
 from broker_core.record.batch_reader import iter_headers
@@ -101,9 +102,12 @@ class DataUpload:
                 if self._upload is None:
                     self._upload = self._ports.store.upload(self._path)
                 self._upload.write(piece)
-                data = DataRange(self._path, self._position, piece.nbytes, *sealed)
+                key_filter = build_range_filter(piece, least_bytes=MIN_FILTERED_UPLOAD_BYTES)
+                if key_filter:
+                    self._upload.write(key_filter)
+                data = DataRange(self._path, self._position, piece.nbytes, *sealed, filter_bytes=len(key_filter))
                 self._ranges.append(AppendedRange(topic_id, partition, data))
-                self._position += piece.nbytes
+                self._position += piece.nbytes + len(key_filter)
         self._gathered.clear()
         self._gathered_bytes = 0
 

@@ -146,7 +146,11 @@ def _restore_partitions(image: LogImage, topic_ids: list[UUID], rows: Any, table
     # All ranges of an object share one string.
     shared: dict[str, str] = {}
     names = [shared.setdefault(name, name) for name in names]
-    columns = [_numbers(table.column(name)) for name in NUMBER_COLUMNS]
+    # Checkpoints of earlier versions have no filters.
+    columns = [
+        _numbers(table.column(name)) if name in table.column_names else array("q", bytes(8 * len(names)))
+        for name in NUMBER_COLUMNS
+    ]
     start = 0
     for topic, number, log_start_offset, log_end_offset, clean_offset, range_count in rows:
         partition = PartitionImage()

@@ -5,8 +5,9 @@
       "changes":[{"kind":"append","topics":["<uuid>"],"objects":["data/…"],
                   "ranges":[[topic, partition, object, position, bytes, offsets, records, first ms, max ms], …]}, …]}}
 
-Topics and objects of ranges are indices into the two lists before them. Reading is strict: every field is checked, and
-unknown fields are refused, because a fold that skips something has a different result.
+Topics and objects of ranges are indices into the two lists before them. If ranges have key filters, `filters` beside
+`ranges` tells their bytes, one number for each range; without it there are none. Reading is strict: every field is
+checked, and unknown fields are refused, because a fold that skips something has a different result.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from broker_core.log.key_filter import key_filter_blocks
 from broker_core.model.exceptions import CorruptObjectError, ObjectLogFormatError, StreamlogError
 from broker_core.object_log.commit import (
     AdvanceHorizon,
@@ -136,7 +138,8 @@ def _encode_change(change: Change) -> dict[str, Any]:
                 "from": change.from_offset,
                 "until": change.until_offset,
                 "inputs": change.input_digest,
-                "ranges": [[placed.base_offset, *placed.data] for placed in change.outputs],
+                "ranges": [[placed.base_offset, *placed.data[:-1]] for placed in change.outputs],
+                **_encode_filters([placed.data for placed in change.outputs]),
             }
             return document if change.clean_until is None else document | {"clean_until": change.clean_until}
         case MoveLogStart():
@@ -173,21 +176,38 @@ def _encode_appended(ranges: Sequence[AppendedRange]) -> dict[str, Any]:
     return {
         "topics": [str(topic_id) for topic_id in topics],
         "objects": list(objects),
-        "ranges": [[topics[one.topic_id], one.partition, objects[one.data.object], *one.data[1:]] for one in ranges],
+        "ranges": [[topics[one.topic_id], one.partition, objects[one.data.object], *one.data[1:-1]] for one in ranges],
+        **_encode_filters([one.data for one in ranges]),
     }
+
+
+def _encode_filters(ranges: Sequence[DataRange]) -> dict[str, list[int]]:
+    """Nothing where no range has one, so that earlier versions can read the commit."""
+    sizes = [data.filter_bytes for data in ranges]
+    return {"filters": sizes} if any(sizes) else {}
+
+
+def _decode_filters(fields: JsonFields, range_count: int) -> Sequence[int]:
+    if not fields.maybe("filters"):
+        return [0] * range_count
+    sizes = [checked_number(size, "the size of a filter") for size in fields.items("filters")]
+    if len(sizes) != range_count or any(size and key_filter_blocks(size) is None for size in sizes):
+        raise JsonFault(f"{sizes} are not the sizes of the filters of {range_count} ranges")
+    return sizes
 
 
 def _decode_appended(fields: JsonFields) -> AppendRanges:
     topics = [checked_uuid(text, "append.topics") for text in fields.items("topics")]
     objects = [_checked_object(name) for name in fields.texts("objects")]
     ranges = []
-    for row in fields.items("ranges"):
+    rows = fields.items("ranges")
+    for row, filter_bytes in zip(rows, _decode_filters(fields, len(rows)), strict=True):
         if not isinstance(row, list) or len(row) != 9:
             raise JsonFault("a range of an append is not nine numbers")
         topic, partition, name = (checked_number(cell, "a range of an append") for cell in row[:3])
         if topic >= len(topics) or name >= len(objects):
             raise JsonFault("a range of an append refers to a topic or an object that is not listed")
-        ranges.append(AppendedRange(topics[topic], partition, _checked_range(objects[name], row[3:])))
+        ranges.append(AppendedRange(topics[topic], partition, _checked_range(objects[name], row[3:], filter_bytes)))
     if not ranges:
         raise JsonFault("an append has no ranges")
     return AppendRanges(ranges=tuple(ranges))
@@ -195,11 +215,12 @@ def _decode_appended(fields: JsonFields) -> AppendRanges:
 
 def _decode_replaced(fields: JsonFields) -> ReplaceRanges:
     outputs = []
-    for row in fields.items("ranges"):
+    rows = fields.items("ranges")
+    for row, filter_bytes in zip(rows, _decode_filters(fields, len(rows)), strict=True):
         if not isinstance(row, list) or len(row) != 8 or not isinstance(row[1], str):
             raise JsonFault("a range that replaces others is not an offset, an object and six numbers")
         base_offset = checked_number(row[0], "a range that replaces others")
-        outputs.append(PlacedRange(base_offset, _checked_range(_checked_object(row[1]), row[2:])))
+        outputs.append(PlacedRange(base_offset, _checked_range(_checked_object(row[1]), row[2:], filter_bytes)))
     return ReplaceRanges(
         topic_id=fields.uuid("topic"),
         partition=fields.number("partition"),
@@ -227,12 +248,12 @@ def _checked_object(name: str) -> str:
     return name
 
 
-def _checked_range(name: str, cells: Sequence[object]) -> DataRange:
+def _checked_range(name: str, cells: Sequence[object], filter_bytes: int) -> DataRange:
     position, size_bytes, offset_count, record_count = (checked_number(cell, "a range") for cell in cells[:4])
     first_ms, max_ms = (checked_number(cell, "a time of a range", least=-1) for cell in cells[4:])
     if not size_bytes or not offset_count or record_count > offset_count:
         raise JsonFault(f"a range of {size_bytes} bytes, {offset_count} offsets and {record_count} records")
-    return DataRange(name, position, size_bytes, offset_count, record_count, first_ms, max_ms)
+    return DataRange(name, position, size_bytes, offset_count, record_count, first_ms, max_ms, filter_bytes)
 
 
 _DECODERS: Final[dict[str, Callable[[JsonFields], Change]]] = {

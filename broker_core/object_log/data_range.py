@@ -11,7 +11,8 @@ class DataRange(NamedTuple):
     (`stored_batches`).
 
     `offset_count` is above `record_count` if compaction removed records. Timestamps are in ms, -1 if there is
-    none: the first batch's largest one and the largest of all.
+    none: the first batch's largest one and the largest of all. `filter_bytes`: the key filter behind the batches, 0
+    for none (`range_filter`).
     """
 
     object: str
@@ -21,6 +22,7 @@ class DataRange(NamedTuple):
     record_count: int
     first_timestamp_ms: int
     max_timestamp_ms: int
+    filter_bytes: int = 0
 
 
 class AppendedRange(NamedTuple):

@@ -17,6 +17,7 @@ NUMBER_COLUMNS: Final = (
     "record_count",
     "first_timestamp_ms",
     "max_timestamp_ms",
+    "filter_bytes",
 )
 
 
@@ -31,6 +32,7 @@ class RangeTable:
         self._record_counts = array("q")
         self._first_timestamps = array("q")
         self._max_timestamps = array("q")
+        self._filter_sizes = array("q")
         self._objects: list[str] = []
         self.size_bytes = 0
         """Of all ranges."""
@@ -53,6 +55,7 @@ class RangeTable:
                 self._record_counts[row],
                 self._first_timestamps[row],
                 self._max_timestamps[row],
+                self._filter_sizes[row],
             ),
         )
 
@@ -94,6 +97,7 @@ class RangeTable:
         self._record_counts[start:stop] = array("q", [row.data.record_count for row in rows])
         self._first_timestamps[start:stop] = array("q", [row.data.first_timestamp_ms for row in rows])
         self._max_timestamps[start:stop] = array("q", [row.data.max_timestamp_ms for row in rows])
+        self._filter_sizes[start:stop] = array("q", [row.data.filter_bytes for row in rows])
         self._objects[start:stop] = [row.data.object for row in rows]
 
     # -- for checkpoints --
@@ -113,6 +117,7 @@ class RangeTable:
             self._record_counts,
             self._first_timestamps,
             self._max_timestamps,
+            self._filter_sizes,
         )
 
     @classmethod
@@ -120,7 +125,7 @@ class RangeTable:
         """The inverse of `columns` and `objects`."""
         table = cls()
         bases, counts, table._positions, table._sizes, table._record_counts = columns[:5]
-        table._first_timestamps, table._max_timestamps = columns[5:]
+        table._first_timestamps, table._max_timestamps, table._filter_sizes = columns[5:]
         table._base_offsets = bases
         table._end_offsets = array("q", [base + count for base, count in zip(bases, counts, strict=True)])
         table._objects = objects

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from broker_core.object_log.data_range import PlacedRange
 from broker_core.object_log.partition_image import PartitionImage
 from broker_core.staged_writes import FetchStep
 
@@ -62,12 +63,17 @@ def plan_read(
         last = min(last, first + max_count)
     for row in range(first, last):
         placed = partition.ranges[row]
-        data = placed.data
-        size_bytes += data.size_bytes
+        size_bytes += placed.data.size_bytes
         if found and max_bytes is not None and size_bytes > max_bytes:
             break
-        found.append(PlannedRead(data.object, data.position, data.size_bytes, placed.base_offset, data.offset_count))
+        found.append(planned_read(placed))
     return tuple(found)
+
+
+def planned_read(placed: PlacedRange) -> PlannedRead:
+    """Of all batches of a range."""
+    data = placed.data
+    return PlannedRead(data.object, data.position, data.size_bytes, placed.base_offset, data.offset_count)
 
 
 def plan_fetch_steps(

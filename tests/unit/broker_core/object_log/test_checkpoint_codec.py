@@ -16,8 +16,10 @@ from support.objects.object_builders import (
 )
 
 from broker_core.model.exceptions import CorruptObjectError
+from broker_core.object_log import checkpoint_codec
 from broker_core.object_log.checkpoint_codec import decode_checkpoint, encode_checkpoint
 from broker_core.object_log.commit import AdvanceHorizon, MoveLogStart, PinOffsets
+from broker_core.object_log.range_table import NUMBER_COLUMNS, RangeTable
 from broker_core.staged_writes import AppVersion
 
 
@@ -25,7 +27,7 @@ def a_full_image():
     image = an_image(
         a_topic(retention_ms="1000"),
         a_topic("other", partitions=1, topic_id=OTHER_ID),
-        an_append(a_range(1), a_range(1, position=100), a_range(2)),
+        an_append(a_range(1), a_range(1, position=100), a_range(2, filter_bytes=64)),
         an_append(a_range(3, offsets=4, record_count=1), partition=1),
         an_append(a_range(4), topic_id=OTHER_ID),
         MoveLogStart(topic_id=TOPIC_ID, partition=0, offset=12),
@@ -75,6 +77,20 @@ def test_an_image_from_a_checkpoint_continues_like_the_original():
         one.apply(a_commit(one.number + 1, MoveLogStart(topic_id=TOPIC_ID, partition=0, offset=25)))
     assert content_of(restored) == content_of(image)
     assert a_path(1) in restored.dropped
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_filters(monkeypatch):
+    image = a_full_image()
+    real = RangeTable.columns
+    with monkeypatch.context() as earlier:
+        earlier.setattr(checkpoint_codec, "NUMBER_COLUMNS", NUMBER_COLUMNS[:-1])
+        earlier.setattr(RangeTable, "columns", lambda table: real(table)[:-1])
+        data = encode_checkpoint(image)
+    found = content_of(read(data, image.number))
+    expected = content_of(image)
+    for *_, ranges in expected["partitions"]:
+        ranges[:] = [one._replace(data=one.data._replace(filter_bytes=0)) for one in ranges]
+    assert found == expected != content_of(image)
 
 
 def test_flipped_bits_and_cuts_are_found_and_named():

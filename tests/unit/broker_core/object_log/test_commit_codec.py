@@ -19,7 +19,7 @@ from broker_core.staged_writes import AppVersion
 
 EVERYTHING = a_commit(
     7,
-    an_append(a_range(1), a_range(2, offsets=3, first_timestamp_ms=-1, max_timestamp_ms=-1)),
+    an_append(a_range(1, filter_bytes=64), a_range(2, offsets=3, first_timestamp_ms=-1, max_timestamp_ms=-1)),
     a_topic("events", partitions=3, retention_ms="1000"),
     DeleteTopic(topic_id=OTHER_ID),
     ReplaceRanges(
@@ -28,7 +28,7 @@ EVERYTHING = a_commit(
         from_offset=10,
         until_offset=30,
         input_digest="0badcafe",
-        outputs=(PlacedRange(10, a_range(3, offsets=20, record_count=4)),),
+        outputs=(PlacedRange(10, a_range(3, offsets=20, record_count=4, filter_bytes=64 + 2 * 4096)),),
         clean_until=30,
     ),
     ReplaceRanges(topic_id=TOPIC_ID, partition=1, from_offset=30, until_offset=40, input_digest="00000001", outputs=()),
@@ -59,6 +59,13 @@ def test_a_commit_is_read_as_it_was_written():
 
 def test_a_commit_without_a_writer_before_it_is_read():
     assert read(resealed(lambda document: document.pop("previous"))).previous_writer == ""
+
+
+def test_a_commit_without_filters_is_as_earlier_versions_wrote_and_read_it():
+    document = json.loads(encode_commit(a_commit(7, an_append(a_range(1)))))
+    assert document["commit"]["changes"][0].keys() == {"kind", "topics", "objects", "ranges"}
+    ranges = read(resealed(lambda document: document["changes"][0].pop("filters"))).changes[0].ranges
+    assert [one.data.filter_bytes for one in ranges] == [0, 0]
 
 
 def test_a_commit_is_json_for_people():
@@ -130,6 +137,9 @@ def test_what_a_newer_version_wrote_is_refused_as_such(change):
         lambda document: document["changes"][1].update(configs={"retention.ms": 1}),
         lambda document: document["changes"][3]["ranges"][0].__setitem__(1, a_path(1) + "x"),
         lambda document: document["changes"][6]["pins"][0].append(1),
+        lambda document: document["changes"][0]["filters"].append(0),
+        lambda document: document["changes"][0]["filters"].__setitem__(0, 65),
+        lambda document: document["changes"][3]["filters"].__setitem__(0, -1),
     ],
 )
 def test_what_no_version_writes_is_refused_as_damage(change):

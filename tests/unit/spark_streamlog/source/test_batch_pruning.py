@@ -1,11 +1,14 @@
 import itertools
 import operator
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.brokers.in_memory_cluster import InMemoryCluster
 from support.builders.append_records import append_records
+from support.objects.counted_objects import CountedObjects
+from support.objects.object_builders import MemoryLog
 from support.spark.read_query import read_options
 
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
@@ -126,19 +129,32 @@ def test_pushed_filters_do_not_change_the_rows_even_when_the_plan_runs_again(
         assert len(found) == len(set(found)), "a row came twice"
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory):
+@pytest.fixture(scope="module", params=["directory", "objects"])
+def log(request, tmp_path_factory):
     """Real segments and filters: key n // 10 in runs, timestamps that go up and down."""
+    if request.param == "objects":
+        with MemoryLog().open() as cluster:
+            fill(cluster, {"retention.ms": "-1"})
+            with (
+                patch("broker_core.object_cluster.range_rewriter.MIN_FILTERED_RANGE_BYTES", 1),
+                patch("broker_core.object_cluster.range_rewriter.MERGED_RANGE_BYTES", 2_000),
+            ):
+                assert cluster.maintain().merged_range_count == 120
+            yield cluster
+        return
     with EmbeddedCluster(tmp_path_factory.mktemp("pruning") / "log", create=True) as cluster:
         cluster._maintenance.stop()
-        configs = {"internal.segment.bytes": "2000", "index.interval.bytes": "200", "retention.ms": "-1"}
-        cluster.create_topic("t", partition_count=2, configs=configs)
-        for number in range(120):
-            key = None if number // 10 == 3 else b"%d" % (number // 10)
-            record = Record(key=key, value=b"v" * 100, timestamp_ms=number * 10 + number % 7 * 30)
-            append_records(cluster, "t", record, partition=number % 2)
+        fill(cluster, {"internal.segment.bytes": "2000", "index.interval.bytes": "200", "retention.ms": "-1"})
         assert all(report.key_filter_count > 2 for report in cluster.maintain())
         yield cluster
+
+
+def fill(cluster, configs):
+    cluster.create_topic("t", partition_count=2, configs=configs)
+    for number in range(120):
+        key = None if number // 10 == 3 else b"%d" % (number // 10)
+        record = Record(key=key, value=b"v" * 100, timestamp_ms=number * 10 + number % 7 * 30)
+        append_records(cluster, "t", record, partition=number % 2)
 
 
 real_filter = st.one_of(
@@ -185,6 +201,33 @@ def test_each_kind_of_filter_skips_bytes(log, filters, at_least):
     report = plan_pruned(log, read_options(), filters).report
     assert report.bytes_skipped >= at_least * report.bytes_total
     assert report.topics == ("t",)
+
+
+def test_a_query_by_key_on_objects_reads_a_block_of_each_filter_and_the_ranges_with_the_key():
+    log = MemoryLog()
+    with log.open() as writing:
+        writing.create_topic("t", configs={"retention.ms": "-1"})
+        for number in range(40):
+            a_log(writing, [[(b"%d-%d" % (number, row), row) for row in range(200)]])
+        size_bytes = writing.bytes_between(TopicPartition("t", 0), 0, 8000)
+        with (
+            patch("broker_core.object_cluster.range_rewriter.MIN_FILTERED_RANGE_BYTES", 1),
+            patch("broker_core.object_cluster.range_rewriter.MERGED_RANGE_BYTES", size_bytes // 8),
+        ):
+            writing.maintain()
+        range_count = len(writing.describe_segments(TopicPartition("t", 0)))
+    options, filters = read_options(), [a_filter("key", "=", b"7-3")]
+    taken = []
+    for plan in (unpruned, lambda cluster, options: pruned(cluster, options, filters)):
+        counted = CountedObjects(now_ms=log.clock.now_ms, shared=log.store)
+        cluster = log.open(counted)
+        cluster.describe_topics()
+        counted.taken()
+        assert [row[2] for row in passing(rows_of(cluster, plan(cluster, options), options), filters)] == [1403]
+        taken.append(counted.taken())
+    whole, found = taken
+    assert range_count >= 8 and whole.size_bytes >= size_bytes
+    assert found.size_bytes < range_count * 4096 + size_bytes // 8 + 1000
 
 
 @pytest.mark.parametrize(
