@@ -12,6 +12,7 @@ import random
 from dataclasses import replace
 
 from simulation.quorum.simulated_controllers import ADDRESSES, SimulatedControllers
+from simulation.seed_runs import Violation
 
 from broker_core.log.leader_epochs import LeaderEpochs
 from broker_core.raft.observer_events import (
@@ -39,10 +40,6 @@ from broker_core.raft.quorum_values import ElectionState, LogReach
 from broker_core.record.batch_reader import iter_headers
 
 STEP_COUNT = 220
-
-
-class ObserverViolation(AssertionError):
-    """An invariant does not hold."""
 
 
 class SimulatedDisk:
@@ -83,6 +80,10 @@ class ObserverSimulation:
         self.counts = dict.fromkeys(("truncated", "installed", "elections", "restarts", "appended"), 0)
         self.trace = []
         self.start()
+
+    def totals(self):
+        """How often what happened."""
+        return self.counts | {"faults": self.faults}
 
     def run(self):
         for _ in range(STEP_COUNT):
@@ -162,29 +163,29 @@ class ObserverSimulation:
             case QuorumLeaderChanged() | HighWatermarkAdvanced():
                 pass
             case StopObserver(reason=reason):
-                raise ObserverViolation(f"stopped: {reason}")
+                raise Violation(f"stopped: {reason}")
 
     def append(self, effect):
         self.counts["appended"] += 1
         if effect.from_offset != self.disk.end:
-            raise ObserverViolation(f"appended at {effect.from_offset}, the log ends at {self.disk.end}")
+            raise Violation(f"appended at {effect.from_offset}, the log ends at {self.disk.end}")
         for position, header in iter_headers(effect.records):
             content = effect.records[position : position + header.size_bytes]
             self.disk.batches.append((header.base_offset, header.next_offset, header.partition_leader_epoch, content))
         if effect.until_offset != self.disk.end:
-            raise ObserverViolation(f"appended until {effect.until_offset}, the log ends at {self.disk.end}")
+            raise Violation(f"appended until {effect.until_offset}, the log ends at {self.disk.end}")
 
     def write_chunk(self, effect):
         if effect.position == 0:
             self.disk.part.clear()
         if effect.position != len(self.disk.part):
-            raise ObserverViolation(f"a chunk at {effect.position} of a file of {len(self.disk.part)} bytes")
+            raise Violation(f"a chunk at {effect.position} of a file of {len(self.disk.part)} bytes")
         self.disk.part += effect.chunk
 
     def install(self, snapshot_id):
         self.counts["installed"] += 1
         if bytes(self.disk.part) != self.controllers.snapshot_contents[snapshot_id]:
-            raise ObserverViolation(f"{snapshot_id} is installed but is not whole")
+            raise Violation(f"{snapshot_id} is installed but is not whole")
         self.disk.start, self.disk.batches = snapshot_id.end_offset, []
         self.disk.start_epoch = snapshot_id.epoch
 
@@ -244,35 +245,35 @@ class ObserverSimulation:
     def check(self):
         observer, disk = self.observer, self.disk
         if observer.high_watermark < self.watermark:
-            raise ObserverViolation(f"the high watermark fell from {self.watermark} to {observer.high_watermark}")
+            raise Violation(f"the high watermark fell from {self.watermark} to {observer.high_watermark}")
         self.watermark = observer.high_watermark
         if self.watermark > self.controllers.committed_end:
-            raise ObserverViolation(f"high watermark {self.watermark}, committed {self.controllers.committed_end}")
+            raise Violation(f"high watermark {self.watermark}, committed {self.controllers.committed_end}")
         truth = {batch.base_offset: batch for batch in self.controllers.committed}
         for base_offset, next_offset, _, content in disk.batches:
             if next_offset <= self.watermark and truth[base_offset].content != content:
-                raise ObserverViolation(f"the batch at {base_offset} is below the high watermark and another one")
+                raise Violation(f"the batch at {base_offset} is below the high watermark and another one")
         if self.watermark > disk.end:
-            raise ObserverViolation(f"high watermark {self.watermark}, the log ends at {disk.end}")
+            raise Violation(f"high watermark {self.watermark}, the log ends at {disk.end}")
         self.check_election(observer.election, disk.election)
 
     def check_election(self, election, saved):
         if election.leader_id >= 0 and self.controllers.leaders.get(election.leader_epoch) != election.leader_id:
-            raise ObserverViolation(f"{election.leader_id} is no leader of epoch {election.leader_epoch}")
+            raise Violation(f"{election.leader_id} is no leader of epoch {election.leader_epoch}")
         if saved.leader_epoch < self.highest_epoch:
-            raise ObserverViolation(f"epoch {self.highest_epoch} was saved, and now {saved.leader_epoch}")
+            raise Violation(f"epoch {self.highest_epoch} was saved, and now {saved.leader_epoch}")
         if election.leader_epoch > max(saved.leader_epoch, self.disk.reach().last_epoch):
-            raise ObserverViolation(f"epoch {election.leader_epoch} counts, {saved.leader_epoch} is saved")
+            raise Violation(f"epoch {election.leader_epoch} counts, {saved.leader_epoch} is saved")
         self.highest_epoch = saved.leader_epoch
 
     def check_converged(self):
         leader = self.controllers.leader
         if (self.disk.end, self.watermark) != (leader.end, self.controllers.committed_end):
-            raise ObserverViolation(
+            raise Violation(
                 f"ends at {self.disk.end} and {self.watermark}, the leader's log at {leader.end} and"
                 f" {self.controllers.committed_end}"
             )
         theirs = {batch.base_offset: batch.content for batch in self.controllers.committed + leader.batches}
         for base_offset, _, _, content in self.disk.batches:
             if theirs[base_offset] != content:
-                raise ObserverViolation(f"the batch at {base_offset} is not the leader's")
+                raise Violation(f"the batch at {base_offset} is not the leader's")

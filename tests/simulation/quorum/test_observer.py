@@ -1,10 +1,11 @@
 """The observer of the quorum in simulated networks: the invariants hold, and planted bugs are caught.
 
-More seeds: `python -m pytest -m long tests/simulation/quorum`; a failing seed prints itself.
+More seeds: `python -m tests.simulation observers --seeds 10000`; a failing seed prints itself and the end of its story.
 """
 
 import pytest
-from simulation.quorum.observer_simulation import ObserverSimulation, ObserverViolation
+from simulation.quorum.observer_simulation import ObserverSimulation
+from simulation.seed_runs import Violation, run_seeds
 
 from broker_core.raft.observer_events import InstallSnapshot
 from broker_core.raft.quorum_observer import QuorumObserver, Waiting
@@ -15,17 +16,7 @@ CATCHING_SEED_COUNT = 400
 
 
 def run(seeds, machine=QuorumObserver):
-    totals = {}
-    for seed in seeds:
-        simulation = ObserverSimulation(seed, machine)
-        try:
-            simulation.run()
-        except (ObserverViolation, AssertionError) as error:
-            story = "\n".join(map(str, simulation.trace[-5:]))
-            raise ObserverViolation(f"seed {seed}: {error}\n{story}") from error
-        for name, count in (simulation.counts | {"faults": simulation.faults}).items():
-            totals[name] = totals.get(name, 0) + count
-    return totals
+    return run_seeds(lambda seed: ObserverSimulation(seed, machine), seeds)
 
 
 def test_in_every_history_the_invariants_hold():
@@ -143,5 +134,5 @@ PLANTED = [
 
 @pytest.mark.parametrize("machine", PLANTED)
 def test_a_planted_bug_is_caught(machine):
-    with pytest.raises(ObserverViolation, match="seed"):
+    with pytest.raises(Violation, match="seed"):
         run(range(CATCHING_SEED_COUNT), machine)

@@ -1,35 +1,22 @@
 """Voters of the quorum in simulated networks and on simulated disks: the invariants hold, and planted bugs are caught.
 
-More seeds: `python -m pytest -m long tests/simulation/quorum/test_voters.py -s`; a failing seed prints itself and the
-end of its story.
+More seeds: `python -m tests.simulation voters --seeds 10000`; a failing seed prints itself and the end of its story.
 """
 
 import pytest
 from simulation.quorum.planted_bugs import PLANTED
-from simulation.quorum.voter_history import VoterViolation
 from simulation.quorum.voter_simulation import VoterSimulation
+from simulation.seed_runs import Violation, run_seeds
 
 from broker_core.raft.quorum_voter import QuorumVoter
 
 SEED_COUNT = 50
 LONG_SEED_COUNT = 5000
 CATCHING_SEED_COUNT = 2000
-STORY_LINES = 12
 
 
 def run(seeds, machine=QuorumVoter):
-    totals = {"events": 0}
-    for seed in seeds:
-        simulation = VoterSimulation(seed, machine)
-        try:
-            simulation.run()
-        except AssertionError as error:
-            story = "\n".join(str(line)[:600] for line in list(simulation.trace)[-STORY_LINES:])
-            raise VoterViolation(f"seed {seed}: {error}\n{story}") from error
-        for name, count in simulation.counts.items():
-            totals[name] = totals.get(name, 0) + count
-        totals["events"] += simulation.event_count
-    return totals
+    return run_seeds(lambda seed: VoterSimulation(seed, machine), seeds)
 
 
 def test_in_every_history_the_invariants_hold():
@@ -46,5 +33,5 @@ def test_in_thousands_of_histories_the_invariants_hold():
 @pytest.mark.parametrize("machine", PLANTED)
 def test_a_planted_bug_of_a_voter_is_caught(machine):
     """At the seed where it is known to show; if the simulation has changed since, at another one."""
-    with pytest.raises(VoterViolation, match="seed"):
+    with pytest.raises(Violation, match="seed"):
         run((PLANTED[machine], *range(CATCHING_SEED_COUNT)), machine)

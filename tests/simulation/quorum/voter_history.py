@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-
-class VoterViolation(AssertionError):
-    """An invariant does not hold."""
+from simulation.seed_runs import Violation
 
 
 class QuorumHistory:
@@ -31,41 +29,41 @@ class QuorumHistory:
         if epoch not in self.leaders:
             voted = [n for n in self.voter_ids if self.votes.get((n, epoch)) == node.node_id]
             if len(voted) < len(self.voter_ids) // 2 + 1:
-                raise VoterViolation(f"{node.node_id} leads epoch {epoch} by the votes of {voted} alone")
+                raise Violation(f"{node.node_id} leads epoch {epoch} by the votes of {voted} alone")
             count = sum(committing < epoch for committing in self.committing_epochs)
             before = self.committed[count - 1] if count else None
             is_there = before is None or node.disk.start >= before.next_offset
             if not is_there and node.disk.epoch_at(before.base_offset) != before.epoch:
-                raise VoterViolation(f"{node.node_id} leads epoch {epoch} without the committed {before}")
+                raise Violation(f"{node.node_id} leads epoch {epoch} without the committed {before}")
         if self.leaders.setdefault(epoch, node.node_id) != node.node_id:
-            raise VoterViolation(f"epoch {epoch} has two leaders, {self.leaders[epoch]} and {node.node_id}")
+            raise Violation(f"epoch {epoch} has two leaders, {self.leaders[epoch]} and {node.node_id}")
 
     def on_vote(self, node, epoch, candidate_id):
         """A vote is given once in an epoch, and is on the device when others learn of it."""
         node_id = node.node_id
         if self.votes.setdefault((node_id, epoch), candidate_id) != candidate_id:
             first = self.votes[node_id, epoch]
-            raise VoterViolation(f"{node_id} voted for {first} and {candidate_id} in epoch {epoch}")
+            raise Violation(f"{node_id} voted for {first} and {candidate_id} in epoch {epoch}")
         saved = node.disk.election
         if (saved.leader_epoch, saved.voted_id) != (epoch, candidate_id):
-            raise VoterViolation(f"{node_id} voted for {candidate_id} in epoch {epoch}, and its file says {saved}")
+            raise Violation(f"{node_id} voted for {candidate_id} in epoch {epoch}, and its file says {saved}")
 
     def on_candidacy(self, node, request):
         """What a candidate says to have cannot be lost by a crash."""
         if request.last_offset > node.disk.synced_end:
             end = node.disk.synced_end
-            raise VoterViolation(f"{node.node_id} asks for votes with {request.last_offset}, of which {end} is synced")
+            raise Violation(f"{node.node_id} asks for votes with {request.last_offset}, of which {end} is synced")
 
     def on_saved(self, node, old, new):
         """The file never goes back, and a vote in it stays."""
         if new.leader_epoch < old.leader_epoch:
-            raise VoterViolation(f"{node.node_id} saved epoch {new.leader_epoch} over {old.leader_epoch}")
+            raise Violation(f"{node.node_id} saved epoch {new.leader_epoch} over {old.leader_epoch}")
         if new.leader_epoch > old.leader_epoch:
             return
         if old.voted_id >= 0 and new.voted_id != old.voted_id and new.leader_id != node.node_id:
-            raise VoterViolation(f"{node.node_id} saved {new} over {old}")
+            raise Violation(f"{node.node_id} saved {new} over {old}")
         if old.leader_id >= 0 and new.leader_id != old.leader_id:
-            raise VoterViolation(f"{node.node_id} saved {new} over {old}")
+            raise Violation(f"{node.node_id} saved {new} over {old}")
 
     def on_append(self, node, added):
         """Batches of one epoch at one offset are the same everywhere, and so is what is before them."""
@@ -75,7 +73,7 @@ class QuorumHistory:
         for batch in added:
             key = (batch.epoch, batch.base_offset)
             if self.written.setdefault(key, (batch.content, previous)) != (batch.content, previous):
-                raise VoterViolation(f"{node.node_id} has another batch at {key}, or behind another one")
+                raise Violation(f"{node.node_id} has another batch at {key}, or behind another one")
             previous = batch.epoch
 
     def on_truncate(self, node, end_offset):
@@ -86,30 +84,30 @@ class QuorumHistory:
             if batch.next_offset <= end_offset or not self._is_committed(batch):
                 continue
             if self.committing_epochs[self.positions[batch.base_offset]] <= epoch:
-                raise VoterViolation(f"{node.node_id} truncates to {end_offset}, below the committed {batch}")
+                raise Violation(f"{node.node_id} truncates to {end_offset}, below the committed {batch}")
 
     def on_high_watermark(self, node, nodes, high_watermark):
         if high_watermark <= node.high_watermark:
-            raise VoterViolation(f"{node.node_id}: high watermark {high_watermark} after {node.high_watermark}")
+            raise Violation(f"{node.node_id}: high watermark {high_watermark} after {node.high_watermark}")
         if high_watermark > node.disk.end:
-            raise VoterViolation(f"{node.node_id}: high watermark {high_watermark}, log end {node.disk.end}")
+            raise Violation(f"{node.node_id}: high watermark {high_watermark}, log end {node.disk.end}")
         for batch in node.disk.batches:
             if not node.high_watermark < batch.next_offset <= high_watermark:
                 continue
             if batch.base_offset >= self.committed_end:
                 self._commit(batch, nodes, node.voter.election.leader_epoch)
             elif not self._is_committed(batch):
-                raise VoterViolation(f"{node.node_id}: another batch than the committed one, {batch}")
+                raise Violation(f"{node.node_id}: another batch than the committed one, {batch}")
         node.high_watermark = high_watermark
         if high_watermark > self.committed_end:
-            raise VoterViolation(f"{node.node_id}: high watermark {high_watermark} is inside a batch")
+            raise Violation(f"{node.node_id}: high watermark {high_watermark} is inside a batch")
 
     def _commit(self, batch, nodes, epoch):
         holders = [n for n in self.voter_ids if _has_synced(nodes[n].disk, batch)]
         if len(holders) < len(self.voter_ids) // 2 + 1:
-            raise VoterViolation(f"{batch} is committed, and on the devices of {holders} alone")
+            raise Violation(f"{batch} is committed, and on the devices of {holders} alone")
         if batch.base_offset != self.committed_end:
-            raise VoterViolation(f"{batch} is committed at {self.committed_end}")
+            raise Violation(f"{batch} is committed at {self.committed_end}")
         self.positions[batch.base_offset] = len(self.committed)
         self.committed.append(batch)
         self.committing_epochs.append(epoch)
@@ -122,7 +120,7 @@ class QuorumHistory:
         """What a snapshot of everything below holds, and the epoch of its last batch."""
         included = [batch for batch in self.committed if batch.next_offset <= end_offset]
         if not included or included[-1].next_offset != end_offset:
-            raise VoterViolation(f"a snapshot at {end_offset}, which is inside a batch or not committed")
+            raise Violation(f"a snapshot at {end_offset}, which is inside a batch or not committed")
         return b"".join(batch.content for batch in included), included[-1].epoch
 
 

@@ -20,7 +20,8 @@ from dataclasses import replace
 from uuid import UUID
 
 from simulation.quorum.voter_disk import VoterDisk
-from simulation.quorum.voter_history import QuorumHistory, VoterViolation
+from simulation.quorum.voter_history import QuorumHistory
+from simulation.seed_runs import Violation
 
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.raft.observer_events import (
@@ -126,6 +127,10 @@ class VoterSimulation:
 
     # The phases
 
+    def totals(self):
+        """How often what happened."""
+        return self.counts | {"events": self.event_count}
+
     def run(self):
         for node in self.nodes.values():
             self.start(node)
@@ -146,7 +151,7 @@ class VoterSimulation:
     def open(self):
         self.run_until(self.now_ms + OPENING_MS, done=lambda: self.history.leaders)
         if not self.history.leaders:
-            raise VoterViolation(f"no leader within {OPENING_MS} ms of a start without any fault")
+            raise Violation(f"no leader within {OPENING_MS} ms of a start without any fault")
 
     def heal(self):
         self.is_calm = True
@@ -162,7 +167,7 @@ class VoterSimulation:
         self.run_until(end_ms, done=self.is_agreed)
         if not self.is_agreed():
             states = [(n.node_id, n.voter.role.name, n.voter.election, n.disk.end) for n in self.nodes.values()]
-            raise VoterViolation(f"no agreement {CONVERGENCE_MS} ms after the last fault: {states}")
+            raise Violation(f"no agreement {CONVERGENCE_MS} ms after the last fault: {states}")
 
     def try_leader(self):
         self.run_until(self.now_ms + 4000)  # nothing is written any more, so that every log is the leader's
@@ -174,15 +179,15 @@ class VoterSimulation:
             self.cuts[leader.node_id, self.dice.choice(others)] = end_ms
             self.run_until(end_ms)
             if (leader.voter.role, leader.voter.election.leader_epoch) != (Role.LEADER, epoch):
-                raise VoterViolation(f"epoch {epoch} ended though a majority fetched from its leader")
+                raise Violation(f"epoch {epoch} ended though a majority fetched from its leader")
         else:
             for other in self.nodes.values():
                 self.cuts[leader.node_id, other.node_id] = self.cuts[other.node_id, leader.node_id] = end_ms
             self.run_until(end_ms - 1)
             if leader.voter.role is Role.LEADER:
-                raise VoterViolation(f"{leader.node_id} leads on, {TRIAL_MS} ms after it heard of anybody")
+                raise Violation(f"{leader.node_id} leads on, {TRIAL_MS} ms after it heard of anybody")
             if self.leader() is None:
-                raise VoterViolation(f"no leader {TRIAL_MS} ms after the old one was gone")
+                raise Violation(f"no leader {TRIAL_MS} ms after the old one was gone")
         self.converge()
 
     def leader(self):
@@ -216,7 +221,7 @@ class VoterSimulation:
             self.now_ms, _, what = heapq.heappop(self.queue)
             self.event_count += 1
             if self.event_count > MOST_EVENTS:
-                raise VoterViolation(f"more than {MOST_EVENTS} events: somebody does not come to rest")
+                raise Violation(f"more than {MOST_EVENTS} events: somebody does not come to rest")
             getattr(self, f"on_{what[0]}")(*what[1:])
         if not done():
             self.now_ms = end_ms
@@ -286,7 +291,7 @@ class VoterSimulation:
                     self.later(self.dice.randint(1, 60), ("short_rule", node, node.incarnation))
             self.history.on_leader(node)
         if voter.election.leader_epoch < node.highest_seen:
-            raise VoterViolation(f"{node.node_id} is in {voter.election}, and heard of epoch {node.highest_seen}")
+            raise Violation(f"{node.node_id} is in {voter.election}, and heard of epoch {node.highest_seen}")
 
     # Effects
 
@@ -307,7 +312,7 @@ class VoterSimulation:
                 self.done_later(node, ("saved",))
             case AppendBatches():
                 if effect.from_offset != disk.end:
-                    raise VoterViolation(f"appended at {effect.from_offset}, the log ends at {disk.end}")
+                    raise Violation(f"appended at {effect.from_offset}, the log ends at {disk.end}")
                 self.history.on_append(node, disk.append(effect.records))
             case TruncateLog(end_offset=end_offset):
                 self.counts["truncated"] += 1
@@ -319,21 +324,21 @@ class VoterSimulation:
             case WriteSnapshotChunk(position=position, chunk=chunk):
                 del disk.part[position:]
                 if len(disk.part) != position:
-                    raise VoterViolation(f"a chunk at {position} of a file of {len(disk.part)} bytes")
+                    raise Violation(f"a chunk at {position} of a file of {len(disk.part)} bytes")
                 disk.part += chunk
             case InstallSnapshot(snapshot_id=snapshot_id):
                 self.install(node, snapshot_id)
             case HighWatermarkAdvanced(high_watermark=high_watermark):
                 self.history.on_high_watermark(node, self.nodes, high_watermark)
             case StopVoter(reason=reason):
-                raise VoterViolation(f"{node.node_id} stops: {reason}")
+                raise Violation(f"{node.node_id} stops: {reason}")
             case QuorumLeaderChanged() | RecordsAccepted() | RecordsRefused():
                 pass
 
     def install(self, node, snapshot_id):
         content, epoch = self.history.snapshot_at(snapshot_id.end_offset)
         if (bytes(node.disk.part), epoch) != (content, snapshot_id.epoch):
-            raise VoterViolation(f"{node.node_id} installs {snapshot_id}, which is not whole or another one")
+            raise Violation(f"{node.node_id} installs {snapshot_id}, which is not whole or another one")
         self.counts["installed"] += 1
         node.disk.installing = snapshot_id
         self.done_later(node, ("installed",))
@@ -407,7 +412,7 @@ class VoterSimulation:
         is_content = isinstance(answer, FetchAnswer) and not answer.error
         is_granted = isinstance(answer, VoteAnswer) and answer.is_granted
         if (is_content or is_granted) and answer.leader_epoch != request.epoch:
-            raise VoterViolation(f"{node.node_id} answers {request} in epoch {answer.leader_epoch}")
+            raise Violation(f"{node.node_id} answers {request} in epoch {answer.leader_epoch}")
         if is_granted and not request.is_pre_vote:
             self.counts["votes"] += 1
             self.history.on_vote(node, request.epoch, request.candidate_id)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-
-class ReplicationViolation(AssertionError):
-    """An invariant does not hold."""
+from simulation.seed_runs import Violation
 
 
 class ReplicationHistory:
@@ -38,11 +36,11 @@ class ReplicationHistory:
         has everything that is committed."""
         (before, _), (now, _) = self.controller.versions[-2:]
         if now.partition_epoch < before.partition_epoch or now.leader_epoch < before.leader_epoch:
-            raise ReplicationViolation(f"{now} after {before}")
+            raise Violation(f"{now} after {before}")
         if (now.leader_epoch == before.leader_epoch) != (now.leader_id == before.leader_id):
-            raise ReplicationViolation(f"the leader epoch says nothing about the leader: {now} after {before}")
+            raise Violation(f"the leader epoch says nothing about the leader: {now} after {before}")
         if self.leaders.setdefault(now.leader_epoch, now.leader_id) != now.leader_id:
-            raise ReplicationViolation(f"epoch {now.leader_epoch} has two leaders")
+            raise Violation(f"epoch {now.leader_epoch} has two leaders")
         if self.is_clean:
             for broker_id in self.controller.holders:
                 self._require_all_committed(broker_id)
@@ -55,7 +53,7 @@ class ReplicationHistory:
             if batch.next_offset <= node.disk.start:
                 break
             if not node.disk.has_synced(batch):
-                raise ReplicationViolation(f"{broker_id} may be elected, and its device lacks the committed {batch}")
+                raise Violation(f"{broker_id} may be elected, and its device lacks the committed {batch}")
 
     def on_append(self, node, added, count_before):
         """Batches of one epoch at one offset are the same everywhere, and so is what is before them, unless a leader
@@ -68,7 +66,7 @@ class ReplicationHistory:
                 previous = None
             content, epoch = self.written.setdefault(key, (batch.content, previous))
             if content != batch.content or (None not in (epoch, previous) and epoch != previous):
-                raise ReplicationViolation(f"{node.broker_id} has another batch at {key}, or behind another one")
+                raise Violation(f"{node.broker_id} has another batch at {key}, or behind another one")
             previous = batch.epoch
 
     def on_truncate(self, node, end_offset):
@@ -78,13 +76,13 @@ class ReplicationHistory:
             return
         for batch in node.disk.batches:
             if batch.next_offset > end_offset and self.is_committed(batch):
-                raise ReplicationViolation(f"{node.broker_id} truncates to {end_offset}, below the committed {batch}")
+                raise Violation(f"{node.broker_id} truncates to {end_offset}, below the committed {batch}")
 
     def on_watermark(self, node, high_watermark):
         if high_watermark <= node.watermark:
-            raise ReplicationViolation(f"{node.broker_id}: high watermark {high_watermark} after {node.watermark}")
+            raise Violation(f"{node.broker_id}: high watermark {high_watermark} after {node.watermark}")
         if high_watermark > node.disk.end:
-            raise ReplicationViolation(f"{node.broker_id}: high watermark {high_watermark}, log end {node.disk.end}")
+            raise Violation(f"{node.broker_id}: high watermark {high_watermark}, log end {node.disk.end}")
         for batch in node.disk.batches:
             if node.watermark < batch.next_offset <= high_watermark and self.is_clean:
                 self._on_visible(node, batch)
@@ -95,19 +93,19 @@ class ReplicationHistory:
         if self.is_committed(batch):
             return
         if batch.base_offset < self.committed_end:
-            raise ReplicationViolation(f"{node.broker_id} shows another batch than the committed one, {batch}")
+            raise Violation(f"{node.broker_id} shows another batch than the committed one, {batch}")
         if batch.base_offset != self.committed_end:
-            raise ReplicationViolation(f"{batch} is committed at {self.committed_end}")
+            raise Violation(f"{batch} is committed at {self.committed_end}")
         if node.replica.leader is None:
-            raise ReplicationViolation(f"{node.broker_id}, a follower, commits {batch}")
+            raise Violation(f"{node.broker_id}, a follower, commits {batch}")
         self.places[batch.base_offset] = len(self.committed)
         self.committed.append(batch)
         for broker_id in self.controller.holders:
             if not self.nodes[broker_id].is_wiped and not self.nodes[broker_id].disk.has_synced(batch):
-                raise ReplicationViolation(f"{batch} is committed, and {broker_id} may be elected without it")
+                raise Violation(f"{batch} is committed, and {broker_id} may be elected without it")
 
     def on_acknowledged(self, node, batch):
         """An append with acks=all was answered without an error."""
         self.acknowledged_count += 1
         if self.is_clean and not self.is_committed(batch):
-            raise ReplicationViolation(f"{node.broker_id} acknowledged {batch}, which is not committed")
+            raise Violation(f"{node.broker_id} acknowledged {batch}, which is not committed")

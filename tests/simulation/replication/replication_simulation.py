@@ -20,7 +20,8 @@ from functools import partial
 from kio.schema.errors import ErrorCode
 from simulation.replication.partition_controller import PartitionController
 from simulation.replication.replica_disk import ReplicaDisk, batches_in
-from simulation.replication.replication_history import ReplicationHistory, ReplicationViolation
+from simulation.replication.replication_history import ReplicationHistory
+from simulation.seed_runs import Violation
 
 from broker_core.record.batch_builder import build_batch
 from broker_core.record.batch_reader import Record
@@ -113,6 +114,10 @@ class ReplicationSimulation:
 
     # The phases
 
+    def totals(self):
+        """How often what happened."""
+        return self.counts | {"events": self.event_count}
+
     def run(self):
         for node in self.nodes.values():
             self.start(node)
@@ -127,7 +132,7 @@ class ReplicationSimulation:
         self.run_until(self.now_ms + 1500)
         self.run_until(end_ms, done=self.is_agreed)
         if not self.is_agreed():
-            raise ReplicationViolation(f"no agreement {CONVERGENCE_MS} ms after the last fault: {self.states()}")
+            raise Violation(f"no agreement {CONVERGENCE_MS} ms after the last fault: {self.states()}")
         self.counts["committed"] = len(self.history.committed)
         self.counts["acknowledged"] = self.history.acknowledged_count
         return self
@@ -173,7 +178,7 @@ class ReplicationSimulation:
             self.now_ms, _, what = heapq.heappop(self.events)
             self.event_count += 1
             if self.event_count > MOST_EVENTS:
-                raise ReplicationViolation(f"more than {MOST_EVENTS} events: somebody does not come to rest")
+                raise Violation(f"more than {MOST_EVENTS} events: somebody does not come to rest")
             getattr(self, f"on_{what[0]}")(*what[1:])
         if not done():
             self.now_ms = end_ms
@@ -352,7 +357,7 @@ class ReplicationSimulation:
     def append(self, node, added):
         count_before = len(node.disk.batches)
         if added and added[0].base_offset < node.disk.end:
-            raise ReplicationViolation(f"{node.broker_id} appends {added[0]}, its log ends at {node.disk.end}")
+            raise Violation(f"{node.broker_id} appends {added[0]}, its log ends at {node.disk.end}")
         node.disk.append(added)
         self.history.on_append(node, added, count_before)
 

@@ -1,36 +1,23 @@
 """Replicas of a partition in simulated networks and on simulated disks: the invariants hold, and planted bugs are
 caught.
 
-More seeds: `python -m pytest -m long tests/simulation/replication/test_replicas.py -s`; a failing seed prints itself
-and the end of its story.
+More seeds: `python -m tests.simulation replicas --seeds 10000`; a failing seed prints itself and the end of its story.
 """
 
 import pytest
 from simulation.replication.planted_replica_bugs import PLANTED
-from simulation.replication.replication_history import ReplicationViolation
 from simulation.replication.replication_simulation import ReplicationSimulation
+from simulation.seed_runs import Violation, run_seeds
 
 from broker_core.replication.partition_replica import PartitionReplica
 
 SEED_COUNT = 50
 LONG_SEED_COUNT = 5000
 CATCHING_SEED_COUNT = 2000
-STORY_LINES = 14
 
 
 def run(seeds, machine=PartitionReplica):
-    totals = {"events": 0}
-    for seed in seeds:
-        simulation = ReplicationSimulation(seed, machine)
-        try:
-            simulation.run()
-        except AssertionError as error:
-            story = "\n".join(str(line)[:600] for line in list(simulation.trace)[-STORY_LINES:])
-            raise ReplicationViolation(f"seed {seed}: {error}\n{story}") from error
-        for name, count in simulation.counts.items():
-            totals[name] = totals.get(name, 0) + count
-        totals["events"] += simulation.event_count
-    return totals
+    return run_seeds(lambda seed: ReplicationSimulation(seed, machine), seeds)
 
 
 def test_in_every_history_the_invariants_hold():
@@ -47,5 +34,5 @@ def test_in_thousands_of_histories_the_invariants_hold():
 @pytest.mark.parametrize("machine", PLANTED)
 def test_a_planted_bug_of_a_replica_is_caught(machine):
     """At the seed where it is known to show; if the simulation has changed since, at another one."""
-    with pytest.raises(ReplicationViolation, match="seed"):
+    with pytest.raises(Violation, match="seed"):
         run((PLANTED[machine], *range(CATCHING_SEED_COUNT)), machine)
