@@ -140,15 +140,27 @@ def test_the_cluster_goes_on_when_the_active_controller_is_killed(brokers, admin
 
 
 def test_settings_and_partitions_are_changed_and_topics_deleted_with_kafkas_tools(brokers, admin):
-    kafka_tools.kafka_tool(
-        "kafka.admin.ConfigCommand", "--bootstrap-server", brokers.bootstrap_servers, "--alter",
-        "--entity-type", "topics", "--entity-name", "later", "--add-config", "retention.ms=123456",
-    )  # fmt: skip
+    later = ("--entity-type", "topics", "--entity-name", "later")
+    config_command(brokers, "--alter", *later, "--add-config", "retention.ms=123456")
     topic_command(brokers, "--alter", "--topic", "later", "--partitions", "5")
     shown = topic_command(brokers, "--describe", "--topic", "later")
     assert "PartitionCount: 5" in shown and "retention.ms=123456" in shown
     topic_command(brokers, "--delete", "--topic", "later")
     wait_until(lambda: "later" not in admin.list_topics(timeout=30).topics)
+
+
+def config_command(brokers, *arguments):
+    return kafka_tools.kafka_tool(
+        "kafka.admin.ConfigCommand", "--bootstrap-server", brokers.bootstrap_servers, *arguments
+    )
+
+
+def test_users_and_quotas_are_set_with_kafkas_tools(brokers):
+    alice = ("--entity-type", "users", "--entity-name", "alice")
+    config_command(brokers, "--alter", *alice, "--add-config", "SCRAM-SHA-256=[iterations=4096,password=secret]")
+    config_command(brokers, "--alter", *alice, "--add-config", "producer_byte_rate=1048576")
+    shown = config_command(brokers, "--describe", *alice)
+    assert "SCRAM-SHA-256=iterations=4096" in shown and "producer_byte_rate=1048576" in shown
 
 
 def test_a_broker_that_stops_moves_what_it_leads_first(brokers, admin):

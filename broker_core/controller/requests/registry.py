@@ -15,6 +15,7 @@ from broker_core.controller.requests import (
     partition_reassignments,
     registrations,
     topics,
+    users_and_quotas,
 )
 from broker_core.controller.requests.controller_api import ControllerApi
 
@@ -27,6 +28,8 @@ CONTROLLER_APIS: Final[Mapping[int, ControllerApi]] = {
         configs.ALTER_CONFIGS,
         configs.INCREMENTAL_ALTER_CONFIGS,
         elect_leaders.API,
+        users_and_quotas.ALTER_CLIENT_QUOTAS,
+        users_and_quotas.ALTER_USER_SCRAM_CREDENTIALS,
         partition_reassignments.ALTER_PARTITION_REASSIGNMENTS,
         partition_reassignments.LIST_PARTITION_REASSIGNMENTS,
         alter_partition.API,
@@ -38,5 +41,5 @@ CONTROLLER_APIS: Final[Mapping[int, ControllerApi]] = {
     )
 }
 
-FORWARDED: Final = frozenset({19, 20, 33, 37, 43, 44, 45, 46, 64})
+FORWARDED: Final = frozenset({19, 20, 33, 37, 43, 44, 45, 46, 49, 51, 64})
 """What brokers send on for their clients, in an Envelope."""

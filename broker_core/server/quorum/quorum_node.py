@@ -82,6 +82,7 @@ from broker_core.raft.voter_messages import (
     request_message,
 )
 from broker_core.server.quorum.active_controller import ActiveController
+from broker_core.server.quorum.controller_registrar import ControllerRegistrar
 from broker_core.server.quorum.peer_connection import PeerConnection
 from broker_core.server.quorum.quorum_settings import QuorumSettings
 from broker_core.storage.quorum_log import QuorumLog
@@ -156,6 +157,7 @@ class QuorumNode:
             ),
             features=CONTROLLER_FEATURES,
         )
+        self._registrar = ControllerRegistrar(self.registration, image=lambda: self.committed.image)
 
     def start(self) -> None:
         self._feed(TimePassed())
@@ -180,6 +182,7 @@ class QuorumNode:
         if self._timer is not None:
             self._timer.cancel()
         self.controller.end()
+        self._registrar.end()
         for task in self._asking.values():
             task.cancel()
         for peer in self._peers.values():
@@ -332,6 +335,10 @@ class QuorumNode:
         who = "nobody is known to lead" if effect.leader_id < 0 else f"node {effect.leader_id} leads"
         _log.info("node=%d epoch=%d %s, high watermark %d", node_id, epoch, who, self.voter.high_watermark)
         self.controller.end()
+        self._registrar.end()
+        leader = self.settings.voters.get(effect.leader_id)
+        if effect.leader_id != node_id and leader is not None:
+            self._registrar.begin(leader)
         if effect.leader_id == node_id:
             end = self.voter.log.end
             assert self.committed.offset == end, (self.committed.offset, end)

@@ -49,6 +49,21 @@ def values_of(key, cluster):
             "resources": [{**resource, "configs": [{"name": "retention.ms", "config_operation": 0, "value": "7"}]}],
             "validate_only": False,
         },
+        49: {
+            "entries": [
+                {
+                    "entity": [{"entity_type": "user", "entity_name": "alice"}],
+                    "ops": [{"key": "producer_byte_rate", "value": 5.0, "remove": False}],
+                }
+            ],
+            "validate_only": False,
+        },
+        51: {
+            "deletions": [],
+            "upsertions": [
+                {"name": "alice", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"salted"}
+            ],
+        },
         45: {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "replicas": [2, 1]}]}], "timeout": 1000},
         46: {"topics": None, "timeout": 1000},
         56: {
