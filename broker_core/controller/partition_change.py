@@ -72,6 +72,8 @@ class PartitionWish:
     replicas: tuple[int, ...] | None = None
     removing: tuple[int, ...] | None = None
     adding: tuple[int, ...] | None = None
+    directory: tuple[int, UUID] | None = None
+    """(broker, the directory of its replica)"""
 
 
 def plan_partition_change(
@@ -182,12 +184,17 @@ class _Draft:
         return shrinks and self._rules.level < SHRINK_KEEPS_EPOCH_LEVEL
 
     def _directories(self) -> tuple[UUID, ...] | None:
-        if self._rules.level < DIRECTORY_ASSIGNMENT_LEVEL or self._replicas == self._state.replicas:
+        state = self._state
+        if self._rules.level < DIRECTORY_ASSIGNMENT_LEVEL:
             return None
-        known = dict(zip(self._state.replicas, self._state.directories, strict=True))
-        return tuple(
+        known = dict(zip(state.replicas, state.directories, strict=True))
+        if self._target.directory is not None:
+            broker_id, directory = self._target.directory
+            known[broker_id] = directory
+        found = tuple(
             known[replica] if replica in known else self._rules.default_directory(replica) for replica in self._replicas
         )
+        return found if self._replicas != state.replicas or found != state.directories else None
 
     def _last_known(self) -> tuple[int, ...] | None:
         """Only the first time: who led before the partition was left by all."""

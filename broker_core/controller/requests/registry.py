@@ -8,6 +8,7 @@ from typing import Final
 from broker_core.controller.requests import (
     allocate_producer_ids,
     alter_partition,
+    assign_replicas_to_dirs,
     broker_heartbeat,
     broker_registration,
     configs,
@@ -38,6 +39,7 @@ CONTROLLER_APIS: Final[Mapping[int, ControllerApi]] = {
         registrations.UNREGISTER_BROKER,
         allocate_producer_ids.API,
         registrations.CONTROLLER_REGISTRATION,
+        assign_replicas_to_dirs.API,
     )
 }
 

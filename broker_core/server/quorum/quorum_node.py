@@ -243,11 +243,11 @@ class QuorumNode:
             case QuorumLeaderChanged():
                 self._on_leader(effect)
             case RecordsAccepted(proposal_id=proposal_id, from_offset=from_offset):
-                if self._expected.pop(proposal_id) != from_offset:
+                if self._expected.pop(proposal_id, None) != from_offset:
                     raise QuorumError(f"records are at offset {from_offset}, and not where the controller has them")
             case RecordsRefused(proposal_id=proposal_id):
-                del self._expected[proposal_id]
-                self.controller.end()
+                if self._expected.pop(proposal_id, None) is not None:
+                    self.controller.end()
             case StopVoter(reason=reason):
                 raise QuorumError(f"node {self.settings.node_id} leaves the quorum: {reason}")
             case _:
@@ -342,6 +342,7 @@ class QuorumNode:
         if effect.leader_id == node_id:
             end = self.voter.log.end
             assert self.committed.offset == end, (self.committed.offset, end)
+            self._expected.clear()
             self.controller.begin(self.committed.image.copy(), next_offset=end, own=self.registration)
 
     def _propose(self, from_offset: int, records: tuple[MetadataRecord, ...]) -> None:

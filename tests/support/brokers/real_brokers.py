@@ -20,7 +20,8 @@ LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
 class RealBrokers:
-    """Brokers 101, 102, …; formatted when made. A context manager that kills what still runs."""
+    """Brokers 101, 102, …, with two directories each; formatted when made. A context manager that kills what still
+    runs."""
 
     def __init__(self, folder: Path, *, cluster_id, voters, broker_count=2, settings=()):
         self.folder = folder
@@ -32,7 +33,8 @@ class RealBrokers:
             path.mkdir(parents=True)
             address = f"PLAINTEXT://127.0.0.1:{self.ports[broker_id]}"
             lines = [
-                "process.roles=broker", f"node.id={broker_id}", f"listeners={address}", f"log.dirs={path}/data",
+                "process.roles=broker", f"node.id={broker_id}", f"listeners={address}",
+                f"log.dirs={path}/data,{path}/more",
                 f"controller.quorum.voters={voters}", "controller.listener.names=CONTROLLER",
                 "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
                 "inter.broker.listener.name=PLAINTEXT", "offsets.topic.replication.factor=2",

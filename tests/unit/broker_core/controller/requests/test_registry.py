@@ -87,6 +87,15 @@ def values_of(key, cluster):
         63: {**sender, "current_metadata_offset": 99, "want_fence": False, "want_shut_down": False},
         64: {"broker_id": 1},
         67: sender,
+        73: {
+            **sender,
+            "directories": [
+                {
+                    "id_": directory(1),
+                    "topics": [{"topic_id": topic.topic_id, "partitions": [{"partition_index": 0}]}],
+                }
+            ],
+        },
         70: {
             "controller_id": 9, "incarnation_id": UUID(int=999), "zk_migration_ready": False, "listeners": [listener],
             "features": features,
