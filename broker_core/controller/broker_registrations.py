@@ -85,13 +85,17 @@ class BrokerHeartbeatReply:
     state: BrokerState
 
 
-def check_broker_epoch(facts: ClusterFacts, broker_id: int, broker_epoch: int) -> RegisterBrokerRecord:
-    """The registration. Raises RequestRefusedError with STALE_BROKER_EPOCH or BROKER_ID_NOT_REGISTERED."""
+def check_broker_epoch(
+    facts: ClusterFacts,
+    broker_id: int,
+    broker_epoch: int,
+    *,
+    if_unknown: ErrorCode = ErrorCode.broker_id_not_registered,
+) -> RegisterBrokerRecord:
+    """The registration. Raises RequestRefusedError with STALE_BROKER_EPOCH or `if_unknown`."""
     broker = facts.image.registrations.brokers.get(broker_id)
     if broker is None:
-        raise RequestRefusedError(
-            f"Broker ID {broker_id} is not currently registered", error_code=ErrorCode.broker_id_not_registered
-        )
+        raise RequestRefusedError(f"Broker ID {broker_id} is not currently registered", error_code=if_unknown)
     if broker.broker_epoch != broker_epoch:
         raise RequestRefusedError(
             f"Expected broker epoch {broker.broker_epoch}, but got broker epoch {broker_epoch}",

@@ -5,7 +5,7 @@
 
 So the image is ahead of what is committed, and the next plan already counts on it; nobody outside hears of anything
 that can still be lost. When the leadership ends, the image is thrown away with this object, and who still waits hears
-NOT_CONTROLLER (`abandon`). A new leader begins with the image of everything in the log, all of it committed.
+NOT_CONTROLLER. A new leader begins with the image of everything in the log, all of it committed.
 
 A machine: no clock, no log. It is the only writer of the log while it is active, so it knows each record's offset.
 """
@@ -185,11 +185,6 @@ class ClusterController:
             timers.append(self._next_preferred_ms)
         expiry_ms = self.sessions.next_expiry_ms(self._unfenced())
         return min(timers) if expiry_ms is None else min(expiry_ms, *timers)
-
-    def abandon(self) -> list[int]:
-        """The requests that still wait: this node does not lead any more."""
-        held, self._held = self._held, deque()
-        return [each.request_id for each in held]
 
     def _unfenced(self) -> list[int]:
         brokers = self.image.registrations.brokers

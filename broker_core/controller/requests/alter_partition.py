@@ -15,7 +15,9 @@ from broker_core.metadata.metadata_records import MetadataRecord
 
 
 def _plan(controller: ClusterController, message: Any, now_ms: int) -> Planned:
-    check_broker_epoch(controller.facts, message.broker_id, message.broker_epoch)
+    check_broker_epoch(
+        controller.facts, message.broker_id, message.broker_epoch, if_unknown=ErrorCode.stale_broker_epoch
+    )
     records: list[MetadataRecord] = []
     seen = set()
     topics = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kio.schema.errors import ErrorCode
+
 from broker_core.controller.broker_registrations import check_broker_epoch
 from broker_core.controller.cluster_controller import ClusterController
 from broker_core.controller.directory_assignments import plan_directory_assignments
@@ -12,7 +14,9 @@ from broker_core.coordinator.contract import CoordinatorResult
 
 
 def _plan(controller: ClusterController, message: Any, now_ms: int) -> Planned:
-    broker = check_broker_epoch(controller.facts, message.broker_id, message.broker_epoch)
+    broker = check_broker_epoch(
+        controller.facts, message.broker_id, message.broker_epoch, if_unknown=ErrorCode.stale_broker_epoch
+    )
     placements = [
         (id_of(directory.id_), id_of(topic.topic_id), partition.partition_index)
         for directory in message.directories

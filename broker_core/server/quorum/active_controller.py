@@ -81,14 +81,13 @@ class ActiveController:
 
     def end(self) -> None:
         """This node does not lead any more: who waits is told so."""
-        controller, self._controller = self._controller, None
+        self._controller = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if controller is not None:
-            for request_id in controller.abandon():
-                api, message, respond = self._waiting.pop(request_id)
-                respond(self._not_controller(api, message))
+        waiting, self._waiting = self._waiting, {}
+        for api, message, respond in waiting.values():
+            respond(self._not_controller(api, message))
 
     def on_committed(self, until_offset: int) -> None:
         controller = self._controller

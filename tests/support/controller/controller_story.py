@@ -338,7 +338,6 @@ class ControllerStory:
         """What is not committed is lost, or not."""
         cluster = self.cluster
         self.check()
-        cluster.controller.abandon()
         if self.dice.random() < 0.5:
             cluster.commit()
         elif cluster.committed < len(cluster.log):

@@ -158,6 +158,16 @@ def test_the_versions_are_kafkas():
         assert api.versions[-1] == versions_with_schemas(key)[-1]
 
 
+@pytest.mark.parametrize(
+    ("key", "error"), [(56, "stale"), (73, "stale"), (63, "not_registered"), (67, "not_registered")]
+)
+def test_a_broker_that_is_not_registered_hears_what_kafka_tells_it(cluster, key, error):
+    values = {**values_of(key, cluster), "broker_id": 77}
+    with pytest.raises(RequestRefusedError) as refused:
+        answered(cluster, key, CONTROLLER_APIS[key].versions[-1], values)
+    assert error in refused.value.error_code.name
+
+
 # Several things in one request
 
 

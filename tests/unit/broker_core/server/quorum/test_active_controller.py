@@ -1,17 +1,68 @@
 """Controllers as processes with brokers at them: one is active, the next one goes on where it was."""
 
+import asyncio
 import time
+from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
+from support.controller.small_cluster import CountingDice
 from support.quorum.asking_broker import AskingBroker, ask
 from support.quorum.our_quorum import CLUSTER_ID, OurQuorum
 
+from broker_core.controller.cluster_controller import ControllerTimings
+from broker_core.controller.cluster_facts import ClusterDefaults
+from broker_core.controller.requests.controller_api import ControllerApi
+from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.log_directory.committed_image import CommittedImage
+from broker_core.metadata.metadata_image import MetadataImage
+from broker_core.metadata.metadata_records import NoOpRecord, RegisterControllerRecord, RemoveTopicRecord
+from broker_core.model.exceptions import RequestRefusedError
+from broker_core.model.limits import MAX_WAITING_CONTROLLER_ANSWERS
 from broker_core.protocol.api_table import message_types
 from broker_core.protocol.message_builder import build
+from broker_core.server.quorum.active_controller import ActiveController
 from broker_core.storage.os_file_system import OsFileSystem
 from broker_core.storage.quorum_log import QuorumLog
+
+
+class StillClock:
+    def now_ms(self):
+        return 0
+
+
+class DrivenActive:
+    """An active controller whose log is a list; nothing is committed until the test says so."""
+
+    def __init__(self):
+        self.proposed, self.resigned, self.answers = [], 0, []
+        self.controller = ActiveController(
+            cluster_id="cluster", clock=StillClock(), entropy=CountingDice(), defaults=ClusterDefaults(),
+            timings=ControllerTimings(), propose=lambda at, records: self.proposed.append((at, records)),
+            resign=self.resign, leader_id=lambda: 3,
+        )  # fmt: skip
+
+    def resign(self):
+        self.resigned += 1
+
+    def begin(self):
+        own = RegisterControllerRecord(controller_id=1, incarnation_id=UUID(int=1000), zk_migration_ready=False)
+        self.controller.begin(MetadataImage(), next_offset=0, own=own)
+
+    def ask(self, plan):
+        api = ControllerApi(key=0, versions=range(1), plan=plan, refuse=lambda message, error, text: (error, text))
+        self.controller.handle(api, None, self.answers.append)
+
+
+def driven(story):
+    async def run():
+        story(DrivenActive())
+
+    asyncio.run(run())
+
+
+def nothing(controller, message, now_ms):
+    return CoordinatorResult(reply="done")
 
 
 @pytest.fixture
@@ -94,3 +145,69 @@ def test_a_controller_tells_which_levels_it_knows_and_which_the_cluster_has(quor
     answer = ask(quorum.ports[described.leader_id], request)
     assert {each.name: each.max_version_level for each in answer.finalized_features}["metadata.version"] == 30
     assert answer.finalized_features_epoch > 0
+
+
+def test_a_node_that_does_not_lead_names_the_one_that_does():
+    def story(active):
+        active.ask(nothing)
+        assert active.answers == [(ErrorCode.not_controller, "The active controller appears to be node 3.")]
+
+    driven(story)
+
+
+def test_an_answer_is_sent_when_it_is_committed_or_the_leadership_ends():
+    def story(active):
+        active.begin()
+        active.ask(nothing)
+        end = sum(len(records) for _, records in active.proposed)
+        active.controller.on_committed(end - 1)
+        assert active.answers == []
+        active.controller.on_committed(end)
+        assert active.answers == ["done"]
+        active.ask(lambda controller, message, now_ms: CoordinatorResult(records=(NoOpRecord(),), reply="lost"))
+        active.controller.end()
+        assert active.answers[1][0] is ErrorCode.not_controller
+
+    driven(story)
+
+
+def test_a_refused_request_changes_nothing_and_is_answered_at_once():
+    def refuse(controller, message, now_ms):
+        raise RequestRefusedError("no", error_code=ErrorCode.stale_broker_epoch)
+
+    def story(active):
+        active.begin()
+        before = list(active.proposed)
+        active.ask(refuse)
+        assert (active.answers, active.proposed) == ([(ErrorCode.stale_broker_epoch, "no")], before)
+        assert active.controller.is_active
+
+    driven(story)
+
+
+@pytest.mark.parametrize(
+    "records", [None, (RemoveTopicRecord(topic_id=UUID(int=7)),)], ids=["a plan that breaks", "a record that does"]
+)
+def test_a_controller_that_breaks_resigns(records):
+    def broken(controller, message, now_ms):
+        return CoordinatorResult(records=records, reply="never")
+
+    def story(active):
+        active.begin()
+        active.ask(broken)
+        assert (active.resigned, active.controller.is_active) == (1, False)
+        assert [error for error, _ in active.answers] == [ErrorCode.not_controller]
+
+    driven(story)
+
+
+def test_so_many_answers_wait_and_one_more_is_refused():
+    def story(active):
+        active.begin()
+        for _ in range(MAX_WAITING_CONTROLLER_ANSWERS):
+            active.ask(nothing)
+        assert active.answers == []
+        active.ask(nothing)
+        assert [error for error, _ in active.answers] == [ErrorCode.request_timed_out]
+
+    driven(story)
