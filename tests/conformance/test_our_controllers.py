@@ -10,7 +10,8 @@ from support.brokers.real_brokers import RealBrokers
 from support.quorum.our_quorum import CLUSTER_ID, OurQuorum
 
 SECONDS = 90
-SHORT_SESSION = ("broker.session.timeout.ms=3000",)
+SHORT_SESSION = ("broker.session.timeout.ms=5000",)
+"""Long enough for a busy machine, on which a broker may be fenced for a moment."""
 
 pytestmark = pytest.mark.kafka
 
@@ -57,6 +58,11 @@ def partition(admin, topic, number=0):
     return admin.list_topics(topic, timeout=30).topics[topic].partitions[number]
 
 
+def in_sync(admin, topic):
+    """By partition; empty while the broker that is asked does not know the topic yet."""
+    return [sorted(each.isrs) for each in admin.list_topics(topic, timeout=30).topics[topic].partitions.values()]
+
+
 def produce(brokers, topic, *values):
     """With acks=all; returns when each is acknowledged."""
     errors = []
@@ -99,7 +105,7 @@ def test_a_topic_made_with_kafkas_tool_is_written_and_read(brokers, admin):
     )  # fmt: skip
     shown = topic_command(brokers, "--describe", "--topic", "made")
     assert "ReplicationFactor: 2" in shown and "min.insync.replicas=1" in shown
-    assert {partition(admin, "made", number).leader for number in (0, 1)} == {101, 102}
+    wait_until(lambda: in_sync(admin, "made") == [[101, 102], [101, 102]])
     produce(brokers, "made", *map(str, range(10, 60)))
     assert consumed(brokers, "made", 50) == list(map(str, range(10, 60)))
 
