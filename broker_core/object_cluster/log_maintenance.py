@@ -8,11 +8,11 @@ failed step are garbage.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from broker_core.model.exceptions import StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
@@ -45,6 +45,8 @@ from broker_core.object_log.object_names import (
     number_of,
 )
 from broker_core.ports import ObjectEntry
+
+Answer = TypeVar("Answer")
 
 logger: Final = logging.getLogger(__name__)
 
@@ -95,30 +97,32 @@ class LogMaintenance:
         wanted = None if topics is None else frozenset(topics)
         self._guarded(report, lambda: self._retain(report, wanted))
         self._rewrite(report, wanted, max_bytes=None)
-        self._guarded(report, lambda: self._checkpoint(report, least_behind=1))
+        listed = self._guarded(report, lambda: self._checkpoint(report, least_behind=1))
         if topics is None:
-            self._guarded(report, lambda: self._remove_garbage(report, grace_ms or DEFAULT_GRACE_MS))
+            self._guarded(report, lambda: self._remove_garbage(report, grace_ms or DEFAULT_GRACE_MS, listed))
         return report
 
     def maintain_behind_commit(self) -> LogMaintenanceReport:
         """Does a bounded part of it. Looks for garbage once per quarter of the grace time."""
         report = LogMaintenanceReport()
-        self._guarded(report, lambda: self._checkpoint(report, least_behind=COMMITS_BETWEEN_CHECKPOINTS))
+        listed = self._guarded(report, lambda: self._checkpoint(report, least_behind=COMMITS_BETWEEN_CHECKPOINTS))
         self._guarded(report, lambda: self._retain(report, None))
         self._rewrite(report, None, max_bytes=MAX_REWRITTEN_BYTES_BEHIND_COMMIT)
         now_ms = self._ports.clock.now_ms()
         if now_ms - self._swept_ms > DEFAULT_GRACE_MS // 4:
             self._swept_ms = now_ms
-            self._guarded(report, lambda: self._remove_garbage(report, DEFAULT_GRACE_MS))
+            self._guarded(report, lambda: self._remove_garbage(report, DEFAULT_GRACE_MS, listed))
         for error in report.errors:
             logger.warning("maintenance of %s: %s", self._ports.store.url, error)
         return report
 
-    def _guarded(self, report: LogMaintenanceReport, step: Callable[[], None]) -> None:
+    def _guarded(self, report: LogMaintenanceReport, step: Callable[[], Answer]) -> Answer | None:
+        """None after an error."""
         try:
-            step()
+            return step()
         except StreamlogError as error:
             report.errors.append(f"{type(error).__name__}: {error}")
+            return None
 
     # -- retention --
 
@@ -191,8 +195,10 @@ class LogMaintenance:
 
     # -- checkpoints --
 
-    def _checkpoint(self, report: LogMaintenanceReport, *, least_behind: int) -> None:
-        listed = self._checkpoint_numbers()
+    def _checkpoint(self, report: LogMaintenanceReport, *, least_behind: int) -> list[ObjectEntry] | None:
+        """Returns the checkpoints as they were listed; None if one was written since."""
+        entries = list(self._ports.store.list_after(CHECKPOINT_PREFIX))
+        listed = [number for entry in entries if (number := number_of(entry.path)) is not None]
 
         def encode(image: LogImage) -> tuple[int, bytes, bytes] | None:
             # One that was listed before the end of the log was looked up, and is above it, is another program's object.
@@ -203,24 +209,25 @@ class LogMaintenance:
 
         encoded = self._log.read(encode)
         if encoded is None:
-            return
+            return entries
         number, checkpoint, latest = encoded
         self._ports.store.put(checkpoint_path(number), checkpoint)
         self._ports.store.put(LATEST_CHECKPOINT, latest)
         self._checkpoint_number = report.checkpoint_number = number
-        old = [each for each in self._checkpoint_numbers() if each <= number]
-        self._ports.store.delete([checkpoint_path(each) for each in sorted(old)[:-KEPT_CHECKPOINT_COUNT]])
-
-    def _checkpoint_numbers(self) -> list[int]:
-        numbers = (number_of(entry.path) for entry in self._ports.store.list_after(CHECKPOINT_PREFIX))
-        return [number for number in numbers if number is not None]
+        old = sorted({number, *(each for each in listed if each < number)})[:-KEPT_CHECKPOINT_COUNT]
+        self._ports.store.delete([checkpoint_path(each) for each in old])
+        return None
 
     # -- garbage --
 
-    def _remove_garbage(self, report: LogMaintenanceReport, grace_ms: int) -> None:
+    def _remove_garbage(
+        self, report: LogMaintenanceReport, grace_ms: int, checkpoints: Sequence[ObjectEntry] | None
+    ) -> None:
+        """`checkpoints` if they were just listed."""
         now_ms = self._ports.clock.now_ms()
         number = self._log.read(lambda image: image.number)
-        horizon_ms = garbage_horizon_ms(now_ms=now_ms, store_now_ms=self._store_now_ms(number), grace_ms=grace_ms)
+        store_now_ms = self._store_now_ms(number, checkpoints)
+        horizon_ms = garbage_horizon_ms(now_ms=now_ms, store_now_ms=store_now_ms, grace_ms=grace_ms)
         self._ports.store.remove_abandoned(horizon_ms)
         listed = list(self._begun_before(horizon_ms))
         candidates = self._log.read(
@@ -251,11 +258,12 @@ class LogMaintenance:
                 return
             yield entry
 
-    def _store_now_ms(self, number: int) -> int | None:
+    def _store_now_ms(self, number: int, checkpoints: Sequence[ObjectEntry] | None) -> int | None:
         """When the newest commit or checkpoint was written, by the store's clock."""
         commits = self._ports.store.list_after(COMMIT_PREFIX, commit_path(max(0, number - 1)))
-        checkpoints = self._ports.store.list_after(CHECKPOINT_PREFIX)
-        entries = [*islice(commits, DELETED_AT_ONCE), *islice(checkpoints, DELETED_AT_ONCE)]
+        if checkpoints is None:
+            checkpoints = list(islice(self._ports.store.list_after(CHECKPOINT_PREFIX), DELETED_AT_ONCE))
+        entries = [*islice(commits, DELETED_AT_ONCE), *checkpoints]
         return max((entry.modified_ms for entry in entries), default=None)
 
 

@@ -29,8 +29,8 @@ def main() -> int:
     arguments.add_argument("--bug", choices=sorted(BUGS), help="with this bug planted; it must be found")
     chosen = arguments.parse_args()
     faults: Counter[str] = Counter()
-    commits = steps = 0
-    began = time.monotonic()
+    commits = steps = skipped_bytes = 0
+    began, cpu_began = time.monotonic(), time.process_time()
     for seed in range(chosen.first, chosen.first + chosen.seeds):
         try:
             with planted(chosen.bug):
@@ -44,9 +44,13 @@ def main() -> int:
         faults.update(world.faults)
         commits += world.oracle.number
         steps += world.step_count
-    seconds = time.monotonic() - began
+        skipped_bytes += world.skipped_bytes
+    seconds, cpu_seconds = time.monotonic() - began, time.process_time() - cpu_began
     told = ", ".join(f"{count} {name}" for name, count in sorted(faults.items()))
-    print(f"{chosen.seeds} seeds from {chosen.first} in {seconds:.1f} s: {steps} steps, {commits} commits; {told}")
+    print(
+        f"{chosen.seeds} seeds from {chosen.first} in {seconds:.1f} s ({cpu_seconds:.1f} s CPU): {steps} steps,"
+        f" {commits} commits, {skipped_bytes} bytes skipped by key; {told}"
+    )
     return 0
 
 

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 TOPIC, COMPACTED, CHURNED = "t", "k", "u"
 PARTITIONS = (TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1))
+KEYED = TopicPartition(COMPACTED, 0)
+KEYS = (b"k0", b"k1", b"k2", b"k3", None)
+"""The last key is of no record. Those of the other topics have none."""
 MAX_ATTEMPT_COUNT = 30
 
 
@@ -161,7 +164,7 @@ def keyed_writer(view: ActorView, count: int) -> None:
     cluster = view.open()
     for number in range(count):
         record = Record(key=b"k%d" % view.dice.randint(0, 2), value=b"%d" % number, timestamp_ms=view.world.now_ms())
-        view.tried(lambda record=record: cluster.append(TopicPartition(COMPACTED, 0), build_batch([record])))
+        view.tried(lambda record=record: cluster.append(KEYED, build_batch([record])))
 
 
 def topic_churner(view: ActorView, count: int) -> None:
@@ -215,6 +218,19 @@ def reader(view: ActorView, rounds: int) -> None:
             positions[partition] = _read_some(view, cluster, partition, positions[partition], ends[partition].offset)
         if view.dice.random() < 0.2:
             cluster = view.open()
+
+
+def key_reader(view: ActorView, rounds: int) -> None:
+    """Asks where records of a key may be. What is skipped must not have one, not even when it is read later."""
+    cluster = view.open()
+    for _ in range(rounds):
+        partition = view.dice.choice((*PARTITIONS, KEYED))
+        key = view.dice.choice(KEYS)
+        ends = view.tried(partial(cluster.list_offsets, {partition: OffsetSpec.LATEST}))
+        end = 0 if ends is None else ends[partition].offset
+        found = view.tried(partial(cluster.ranges_with_key, partition, key, 0, end))
+        if found is not None:
+            view.world.check_skipped(partition, key, found, end)
 
 
 def _read_some(view: ActorView, cluster: ObjectCluster, partition: TopicPartition, position: int, end: int) -> int:

@@ -48,6 +48,7 @@ class LogOracle:
         self._now_ms = now_ms
         self._pin_margin_ms = pin_margin_ms
         self.number = 0
+        self._next_path = f"commits/{1:020d}"
         self.topics: dict[str, dict] = {}
         self.topic_ids: set[str] = set()
         """Of all topics that there ever were."""
@@ -59,11 +60,9 @@ class LogOracle:
 
     def catch_up(self) -> None:
         """Applies the commits that are new in the store."""
-        while True:
-            path = f"commits/{self.number + 1:020d}"
-            if path not in self._store.objects:
-                return
-            self._apply(json.loads(self._store.objects[path])["commit"])
+        while (data := self._store.objects.get(self._next_path)) is not None:
+            self._apply(json.loads(data)["commit"])
+            self._next_path = f"commits/{self.number + 1:020d}"
 
     def on_delete(self, path: str) -> None:
         self.catch_up()
@@ -95,7 +94,9 @@ class LogOracle:
             getattr(self, f"_on_{change['kind']}")(change, entering)
         require(not entering & self.entered, f"commit {self.number} refers to {entering & self.entered} again")
         self.entered |= entering
-        self.ends.append({place: partition.log_end_offset for place, partition in self.partitions.items()})
+        ends = {place: partition.log_end_offset for place, partition in self.partitions.items()}
+        if ends != self.ends[-1]:
+            self.ends.append(ends)
 
     def _on_put_topic(self, change: dict, entering: set[str]) -> None:
         self.topics[change["id"]] = change

@@ -2,24 +2,33 @@
 
 At each step one actor goes on to its next request, or a late request arrives, or an actor is killed. After each step
 the oracle reads what is new in the store. At the end somebody who knows nothing opens the log and reads all of it.
+
+One seed in twenty has a full history: all kinds of actors, some of them twice, some hundred steps. The others have some
+of the kinds, by what they are about: a group whose members pin, maintenance that races itself, or a sink and a few
+others. So many more orders of events are tried for the same time.
 """
 
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from itertools import accumulate
 from typing import TypeVar
 
 from simulation.objects.faulty_objects import FaultRates, FaultyObjects
 from simulation.objects.log_actors import (
     COMPACTED,
+    KEYED,
+    KEYS,
     PARTITIONS,
     TOPIC,
     at_least_once_writer,
     exactly_once_driver,
     group_member,
+    key_reader,
     keyed_writer,
     maintainer,
     planned_driver,
@@ -32,6 +41,7 @@ from support.objects.in_memory_objects import InMemoryObjects
 from support.objects.sequential_requests import SequentialRequests
 from support.spark.interleaved_actors import Actor
 
+from broker_core.cluster import KeyRanges
 from broker_core.model.exceptions import ObjectStoreError, StreamlogError, UploadExpiredError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.object_cluster.log_ports import LogPorts
@@ -39,10 +49,12 @@ from broker_core.object_cluster.object_cluster import ObjectCluster
 from broker_core.record.batch_reader import iter_headers, records_of
 
 Value = TypeVar("Value")
+Body = tuple[str, Callable[["ActorView"], None]]
+"""The name of an actor, and what it does."""
 
 START_MS = 1_764_000_000_000
 MAX_STEP_COUNT = 3_000
-VERSION_COUNT = 4
+FULL_HISTORY_CHANCE = 0.05
 MAX_SKEW_MS = 200
 
 
@@ -57,6 +69,8 @@ class ObjectWorld:
         self.staged: dict[str, list[str]] = {}
         self.faults: Counter[str] = Counter()
         self.step_count = 0
+        self.skipped_bytes = 0
+        """By key filters."""
         self._late: list[Callable[[], object]] = []
         scale = self.dice.choice((0.0, 0.01, 0.05, 0.15))
         self.rates = FaultRates(*(scale * self.dice.random() for _ in range(4)))
@@ -64,6 +78,7 @@ class ObjectWorld:
         self._kill_chance = self.dice.choice((0.0, 0.0, 0.003, 0.01))
         self._is_about_groups = self.dice.random() < 0.25
         """Many members that pin the same partition, few others."""
+        self._is_full = self.dice.random() < FULL_HISTORY_CHANCE
 
     def now_ms(self) -> int:
         return self.milliseconds
@@ -73,13 +88,15 @@ class ObjectWorld:
         self._make_topics()
         self.oracle.catch_up()
         actors = self._actors()
-        weights = {actor.name: self.dice.choice((0.1, 1.0, 1.0, 3.0)) for actor in actors}
+        weights = [self.dice.choice((0.1, 1.0, 1.0, 3.0)) for _ in actors]
+        running, sums = list(actors), list(accumulate(weights))
         try:
-            for _ in range(MAX_STEP_COUNT):
-                ready = [actor for actor in actors if actor.is_ready]
-                if not ready:
-                    break
-                self._step(ready, weights)
+            while running and self.step_count < MAX_STEP_COUNT:
+                actor = self._step(running, sums)
+                if actor is not None and actor.is_done:
+                    del weights[running.index(actor)]
+                    running.remove(actor)
+                    sums = list(accumulate(weights))
         finally:
             for actor in actors:
                 while not actor.is_done:
@@ -89,13 +106,15 @@ class ObjectWorld:
         self.oracle.catch_up()
         self._check_end()
 
-    def _step(self, ready: list[Actor], weights: dict[str, float]) -> None:
+    def _step(self, running: list[Actor], sums: list[float]) -> Actor | None:
+        """Returns who went on. `sums` of the weights, by which one is drawn."""
+        actor = None
         self.step_count += 1
         self.milliseconds += self.dice.randint(0, self._max_pace_ms)
         if self._late and self.dice.random() < 0.05:
             _apply_late(self._late.pop(self.dice.randrange(len(self._late))))
         else:
-            (actor,) = self.dice.choices(ready, [weights[one.name] for one in ready])
+            actor = running[bisect_right(sums, self.dice.random() * sums[-1], 0, len(sums) - 1)]
             if self.dice.random() < self._kill_chance:
                 self.faults["killed"] += 1
                 actor.kill()
@@ -104,28 +123,71 @@ class ObjectWorld:
             if actor.error is not None:
                 raise actor.error
         self.oracle.catch_up()
+        return actor
 
     def _actors(self) -> list[Actor]:
-        dice = self.dice
-        bodies: list[tuple[str, Callable[[ActorView], None]]] = []
-        for app in ("a",) if self._is_about_groups else ("a", "b"):
-            for run in range(dice.randint(1, 2)):
-                driver = planned_driver if dice.random() < 0.5 else exactly_once_driver
-                bodies.append((f"{app}{run}", partial(driver, app=app, last=VERSION_COUNT)))
+        bodies = self._bodies_of_full_history() if self._is_full else self._bodies_of_short_history()
+        return [self._actor(name, body) for name, body in bodies]
+
+    def _bodies_of_full_history(self) -> list[Body]:
+        dice, is_about_groups = self.dice, self._is_about_groups
+        bodies: list[Body] = []
+        for app in ("a",) if is_about_groups else ("a", "b"):
+            bodies += [(f"{app}{run}", self._driver(app, 4)) for run in range(dice.randint(1, 2))]
         bodies.append(("plain", lambda view: at_least_once_writer(view, dice.randint(1, 4))))
         bodies.append(("planned", lambda view: planned_writer(view, dice.randint(1, 3))))
         bodies.append(("keyed", lambda view: keyed_writer(view, 6)))
-        for run in range(0 if self._is_about_groups else dice.randint(0, 2)):
-            bodies.append((f"churn{run}", lambda view: topic_churner(view, 8)))
         for run in range(dice.randint(1, 2)):
-            bodies.append((f"maintain{run}", lambda view: maintainer(view, 12 if self._is_about_groups else 4)))
-        for run in range(0 if self._is_about_groups else dice.randint(1, 2)):
-            bodies.append((f"read{run}", lambda view: reader(view, 6)))
-        member_count = 4 if self._is_about_groups else 1
-        for run in range(member_count):
-            bodies.append((f"member0{run}", partial(_pinning_member, is_alone=member_count == 1)))
+            bodies.append((f"maintain{run}", lambda view: maintainer(view, 12 if is_about_groups else 4)))
+        if not is_about_groups:
+            bodies += [(f"churn{run}", lambda view: topic_churner(view, 8)) for run in range(dice.randint(0, 2))]
+            bodies += [(f"read{run}", lambda view: reader(view, 6)) for run in range(dice.randint(1, 2))]
+            bodies.append(("find", lambda view: key_reader(view, 6)))
+        bodies += self._members(4 if is_about_groups else 1, 5)
         bodies.append(("member1", lambda view: group_member(view, "g", PARTITIONS[1], 5, pins=False, is_alone=True)))
-        return [self._actor(name, body) for name, body in bodies]
+        return bodies
+
+    def _bodies_of_short_history(self) -> list[Body]:
+        dice = self.dice
+        if self._is_about_groups:
+            # What is written moves the log start by retention, up to the smallest pin.
+            return [
+                ("a", self._driver("a", 3)),
+                ("maintain", lambda view: maintainer(view, 10)),
+                *self._members(dice.randint(2, 3), 5),
+            ]
+        if dice.random() < 0.25:
+            # Merges, compactions and retention race one another, and somebody reads what they replace.
+            return [
+                *((f"plain{run}", lambda view: at_least_once_writer(view, 4)) for run in range(2)),
+                *((f"maintain{run}", lambda view: maintainer(view, 4)) for run in range(2)),
+                dice.choice((("keyed", lambda view: keyed_writer(view, 5)), ("a", self._driver("a", 2)))),
+                dice.choice((("read", lambda view: reader(view, 3)), ("find", lambda view: key_reader(view, 4)))),
+            ]
+        # There is always somebody who writes, and whom others may race.
+        bodies: list[Body] = [(f"a{run}", self._driver("a", dice.randint(1, 3))) for run in range(dice.randint(1, 2))]
+        others: tuple[list[Body], ...] = (
+            [("b", self._driver("b", 2))],
+            [("plain", lambda view: at_least_once_writer(view, 2))],
+            [("planned", lambda view: planned_writer(view, 2))],
+            [("keyed", lambda view: keyed_writer(view, 5))],
+            [(f"maintain{run}", lambda view: maintainer(view, 3)) for run in range(2)],
+            [("churn", lambda view: topic_churner(view, 6))],
+            [("read", lambda view: reader(view, 3)), ("find", lambda view: key_reader(view, 2))],
+            [
+                ("member0", lambda view: group_member(view, "g", PARTITIONS[0], 3, pins=True, is_alone=True)),
+                ("member1", lambda view: group_member(view, "g", PARTITIONS[1], 3, pins=False, is_alone=True)),
+            ],
+        )
+        return bodies + [body for some in dice.sample(others, dice.randint(1, 3)) for body in some]
+
+    def _driver(self, app: str, last: int) -> Callable[[ActorView], None]:
+        return partial(planned_driver if self.dice.random() < 0.5 else exactly_once_driver, app=app, last=last)
+
+    def _members(self, count: int, rounds: int) -> list[Body]:
+        """They pin the same partition."""
+        member = partial(group_member, group="g", partition=PARTITIONS[0], rounds=rounds, pins=True)
+        return [(f"member0{run}", partial(member, is_alone=count == 1)) for run in range(count)]
 
     def _actor(self, name: str, body: Callable[[ActorView], None]) -> Actor:
         dice = random.Random(self.dice.random())
@@ -151,8 +213,22 @@ class ObjectWorld:
     def send_late(self, apply: Callable[[], object]) -> None:
         self._late.append(apply)
 
+    def check_skipped(self, partition: TopicPartition, key: bytes | None, found: KeyRanges, end: int) -> None:
+        """No record of the key is outside of the ranges that were found below `end`."""
+        self.oracle.catch_up()
+        log = self.oracle.partitions[(self.oracle.topic_id(partition.topic), partition.partition)]
+        self.skipped_bytes += found.skipped_bytes
+        missed = [
+            offset
+            for offset, (other, _) in log.records.items()
+            if other == key
+            and log.log_start_offset <= offset < end
+            and not any(a <= offset < b for a, b in found.ranges)
+        ]
+        require(not missed, f"{partition}: {key} is at {missed}, and is looked for in {found.ranges}")
+
     def _check_end(self) -> None:
-        """What is committed is whole, and a newcomer reads what the oracle has."""
+        """What is committed is whole, a newcomer reads what the oracle has, and finds each key."""
         for app, history in self.oracle.apps.items():
             require([version for version, _ in history] == list(range(1, len(history) + 1)), f"{app}: {history}")
         self._check_whole_attempts()
@@ -164,6 +240,10 @@ class ObjectWorld:
                     expected = {o: row for o, row in log.records.items() if o >= log.log_start_offset}
                     found = _read_all(cluster, partition, log.log_start_offset)
                     require(found == expected, f"{partition}: a newcomer reads {found}, not {expected}")
+            for partition in (PARTITIONS[0], KEYED):
+                end = cluster.bounds(partition).log_end_offset
+                for key in KEYS:
+                    self.check_skipped(partition, key, cluster.ranges_with_key(partition, key, 0, end), end)
 
     def _check_whole_attempts(self) -> None:
         """Of each version all rows of exactly one attempt: of those that its commit named."""
@@ -178,10 +258,6 @@ class ObjectWorld:
                 mark = f"{app}:{version}:{note}"
                 expected[mark] = set(self.staged[mark])
         require(rows == expected, f"rows {rows}, committed {expected}")
-
-
-def _pinning_member(view: ActorView, *, is_alone: bool) -> None:
-    group_member(view, "g", PARTITIONS[0], 5, pins=True, is_alone=is_alone)
 
 
 class ActorView:

@@ -12,7 +12,14 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from broker_core.model.exceptions import ObjectOutcomeUnknownError, ObjectPreconditionError
-from broker_core.object_cluster import batch_fetcher, group_store, log_maintenance, shared_log, staged_commits
+from broker_core.object_cluster import (
+    batch_fetcher,
+    group_store,
+    log_maintenance,
+    range_rewriter,
+    shared_log,
+    staged_commits,
+)
 from broker_core.object_cluster.staged_upload import DataUpload
 from broker_core.object_log import maintenance_plan, pin_plan
 from broker_core.object_log.append_plan import AlreadyCommitted, plan_append
@@ -23,6 +30,7 @@ from broker_core.object_log.maintenance_plan import plan_replacement
 from broker_core.object_log.object_names import COMMIT_PREFIX, commit_path, number_of
 from broker_core.object_log.partition_image import input_digest
 from broker_core.object_log.stored_batches import place
+from broker_core.record.batch_reader import iter_headers
 
 _PUT = shared_log.SharedLog._put
 _IS_OURS = shared_log.SharedLog._is_ours_after_all
@@ -96,7 +104,7 @@ def _merge_forgets():
 def _garbage_without_horizon():
     """Old unreferenced objects are removed, although a writer may be about to commit them."""
 
-    def remove(self, report, grace_ms):
+    def remove(self, report, grace_ms, checkpoints):
         horizon_ms = self._ports.clock.now_ms() - grace_ms
         image = self._log.read(lambda image: image)
         self._ports.store.delete(
@@ -278,6 +286,17 @@ def _own_objects_are_forgotten():
     yield patch.object(staged_commits.StagedCommits, "_remember", remember)
 
 
+def _filter_misses_batches():
+    """The key filter of a rewritten range knows the keys of its first batch only."""
+    real = range_rewriter.build_range_filter
+
+    def build(batches, *, least_bytes):
+        first = next(header.size_bytes for _, header in iter_headers(batches))
+        return real(batches[:first], least_bytes=least_bytes)
+
+    yield patch.object(range_rewriter, "build_range_filter", build)
+
+
 def _plan_keeps_the_old_writer():
     """What a process remembers behind its own commit names the commit before it as the last one."""
     real = staged_commits.after_commit
@@ -302,6 +321,7 @@ BUGS: dict[str, Callable[[], Iterator]] = {
     "plan_forgets_versions": _plan_forgets_versions,
     "own_objects_are_forgotten": _own_objects_are_forgotten,
     "plan_keeps_the_old_writer": _plan_keeps_the_old_writer,
+    "filter_misses_batches": _filter_misses_batches,
     "group_overwritten": _group_overwritten,
     "commit_before_the_upload": _commit_before_the_upload,
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from unittest.mock import patch
 
 from simulation.objects.object_world import ObjectWorld
 
+from broker_core.model.topic_config import TopicConfig
 from broker_core.object_cluster import shared_log
 from broker_core.object_log.commit import Commit
 
@@ -21,9 +22,12 @@ def run_seed(seed: int) -> ObjectWorld:
     with (
         patch("broker_core.object_log.maintenance_plan.MIN_MERGED_RANGE_COUNT", SMALL_RUN),
         patch("broker_core.object_cluster.log_maintenance.KEPT_CHECKPOINT_COUNT", 2),
+        patch("broker_core.object_cluster.range_rewriter.MIN_FILTERED_RANGE_BYTES", 1),
+        patch("broker_core.object_cluster.staged_upload.MIN_FILTERED_UPLOAD_BYTES", 200),
         # A table of 64 MiB for three keys would take longer than all else.
         patch("broker_core.object_cluster.range_rewriter.COMPACTION_MEMORY_BYTES", 64 * 1024),
         patch.object(shared_log, "decode_commit", _each_once(shared_log.decode_commit)),
+        patch.object(TopicConfig, "from_stored", _each_once_by_items(TopicConfig.from_stored)),
         _without_collections(),
     ):
         world.run()
@@ -41,6 +45,18 @@ def _each_once(decode: Callable[..., Commit]) -> Callable[..., Commit]:
         return known[key]
 
     return decode_once
+
+
+def _each_once_by_items(parse: Callable[[Mapping[str, str]], TopicConfig]) -> Callable[..., TopicConfig]:
+    known: dict[tuple[tuple[str, str], ...], TopicConfig] = {}
+
+    def parse_once(configs: Mapping[str, str]) -> TopicConfig:
+        key = tuple(configs.items())
+        if key not in known:
+            known[key] = parse(configs)
+        return known[key]
+
+    return parse_once
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 import pytest
 from support.builders.append_records import append_records, append_values
+from support.objects.in_memory_objects import InMemoryObjects
 from support.objects.object_builders import MemoryLog
 
 from broker_core.cluster import GroupOffset
@@ -179,3 +180,23 @@ def test_a_maintenance_turn_after_a_commit_does_the_same(log, cluster):
     assert len(cluster.describe_segments(T0)) < 60
     assert [path for path in log.store.objects if path.startswith("checkpoints/0")]
     assert [offset for offset, _, _ in records(cluster)] == list(range(120))
+
+
+def test_one_run_lists_the_checkpoints_once(log, cluster):
+    """And once more if it has written one, whose time is the store's clock."""
+
+    class Listed(InMemoryObjects):
+        def list_after(self, prefix, after=""):
+            prefixes.append(prefix)
+            return super().list_after(prefix, after)
+
+    for expected in (2, 1, 1):
+        prefixes = []
+        store = Listed(now_ms=log.clock.now_ms)
+        store.objects, store.modified_ms = log.store.objects, log.store.modified_ms
+        maintaining = log.open(store)
+        maintaining.bounds(T0)
+        prefixes.clear()
+        log.clock.milliseconds += HOUR_MS
+        maintaining.maintain(grace_ms=1)
+        assert prefixes.count("checkpoints/") == expected
