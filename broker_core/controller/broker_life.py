@@ -10,7 +10,7 @@
     └───────────────────────────────────────────── silent ───────────────────────────────────┘
 ```
 
-What a broker in controlled shutdown says does not matter any more: it is let go as soon as nobody needs it. The states
+A broker in controlled shutdown is told to exit as soon as it is not needed, whatever its heartbeats say. The states
 FENCED and SHUTDOWN_NOW are both fenced in the log; the answer to the heartbeat tells the second one to exit.
 """
 

@@ -1,6 +1,6 @@
 """The first records of a new cluster: the levels of its features, as a new cluster of Kafka 4.3 has them.
 
-They are one metadata transaction, so that nobody sees half of them. The default of min.insync.replicas stands in the
+They are one metadata transaction: all of them take effect, or none. The default of min.insync.replicas stands in the
 log from the start, since eligible leader replicas depend on it.
 """
 

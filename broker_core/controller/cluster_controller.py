@@ -3,8 +3,8 @@
     request ──► plan on the image ──► records: replayed here at once, AppendRecords ──► the quorum's log
                                       reply:   held until everything before it is committed ──► SendAnswer
 
-So the image is ahead of what is committed, and the next plan already counts on it; nobody outside hears of anything
-that can still be lost. When the leadership ends, the image is thrown away with this object, and who still waits hears
+So the image is ahead of the committed one, and the next plan already uses it; no answer tells of records that can still
+be lost. When the leadership ends, the image is dropped with this object, and waiting requests are answered with
 NOT_CONTROLLER. A new leader begins with the image of everything in the log, all of it committed.
 
 A machine: no clock, no log. It is the only writer of the log while it is active, so it knows each record's offset.

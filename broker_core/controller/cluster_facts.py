@@ -1,4 +1,4 @@
-"""What decisions need to know of the cluster, read from the image of its metadata: who lives, what a topic asks for.
+"""What decisions need to know of the cluster, read from the image of its metadata: live brokers, settings of topics.
 
 Settings of topics are looked up as Kafka's controller does it: the topic's, then the default of all brokers ("" in the
 log), then what the controller itself was started with.

@@ -29,8 +29,8 @@ class _PlacedPartition:
 
 
 def plan_removal(facts: ClusterFacts, broker_id: int) -> list[PartitionChangeRecord]:
-    """The broker is fenced, stops or is unregistered: out of every ISR, its partitions led by others. Where nobody
-    else is in sync it stays eligible."""
+    """The broker is fenced, stops or is unregistered: out of every ISR, its partitions led by others. Where no
+    other replica is in sync it stays eligible."""
     return list(_changes(facts, _in_isr(facts, broker_id), removed=broker_id))
 
 
@@ -41,7 +41,7 @@ def plan_unclean_removal(facts: ClusterFacts, broker_id: int) -> list[PartitionC
 
 
 def plan_return(facts: ClusterFacts, broker_id: int) -> list[PartitionChangeRecord]:
-    """The broker is unfenced: partitions that nobody leads get a leader if there is one now."""
+    """The broker is unfenced: leaderless partitions get a leader if there is one now."""
     return list(_changes(facts, _leaderless(facts), added=broker_id))
 
 

@@ -1,12 +1,12 @@
-"""One partition when its in-sync replicas, its assignment or the brokers change: who leads then, as one record.
+"""The record of one partition when its in-sync replicas, its assignment or the brokers change.
 
 The steps and their order are those of Kafka's PartitionChangeBuilder:
 
     1  a reassignment that is complete ends
-    2  eligible leader replicas (KIP-966): while the ISR is below min.insync.replicas, who leaves it stays eligible,
+    2  eligible leader replicas (KIP-966): below min.insync.replicas a replica that leaves the ISR stays eligible,
        unless it was shut down uncleanly, or leaves the assignment, where Kafka keeps it: its log may be deleted
     3  election, among the ISR, or the eligible ones if the ISR is empty, of those that are acceptable
-    4  who is elected from the eligible ones, or uncleanly, is the new ISR
+    4  a replica elected from the eligible ones, or uncleanly, is the new ISR
     5  the leader epoch grows also when a replica leaves the assignment, and below metadata.version 12 the ISR
     6  an ISR is empty only where there are eligible leader replicas
     7  the last known leader is remembered when the partition has none any more, and forgotten when it has one again
@@ -35,14 +35,14 @@ RECOVERING: Final = 1
 
 
 class Election(enum.Enum):
-    """Whom an election may choose."""
+    """The replicas that an election may choose."""
 
     ONLINE = enum.auto()
     """The leader stays if it can."""
     PREFERRED = enum.auto()
     """The first replica of the assignment, if it can lead."""
     UNCLEAN = enum.auto()
-    """As ONLINE; where nobody in sync can lead, any replica that lives, which loses records."""
+    """As ONLINE; where no replica in sync can lead, any replica that lives, which loses records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class _Draft:
             self._isr, self._eligible = (elected,), _without(self._eligible, (elected,))
 
     def _elected(self) -> tuple[int, bool]:
-        """Who, and whether it may lack records."""
+        """(the leader, whether it may lack records)"""
         state, is_acceptable = self._state, self._rules.is_acceptable
         for replica in self._candidates():
             if self._may_lead(replica):
@@ -197,7 +197,7 @@ class _Draft:
         return found if self._replicas != state.replicas or found != state.directories else None
 
     def _last_known(self) -> tuple[int, ...] | None:
-        """Only the first time: who led before the partition was left by all."""
+        """The leader before the partition became leaderless; recorded once."""
         state = self._state
         if not self._rules.has_eligible_leaders:
             return None

@@ -1,4 +1,4 @@
-"""ElectLeaders (43), versions 0 to 2: the first replica leads again (0), or any where nobody leads (1)."""
+"""ElectLeaders (43), versions 0 to 2: the first replica leads again (0), or a leaderless partition gets any (1)."""
 
 from __future__ import annotations
 

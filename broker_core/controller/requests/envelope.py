@@ -1,6 +1,6 @@
 """Envelope (58), version 0: a broker sends a client's request on, with the client's name, and gets the answer back.
 
-Only requests that may be forwarded are in one. Whose request it is does not matter here, as there is no authorizer.
+Only requests that may be forwarded are in one. The principal is ignored, as there is no authorizer.
 """
 
 from __future__ import annotations

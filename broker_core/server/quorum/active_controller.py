@@ -1,7 +1,7 @@
 """Drives the controller of this node while the node leads the quorum: requests, records, answers, timers.
 
-A controller whose plan or record fails in a way that nobody expected is not to be trusted with the next one: the node
-resigns, and whoever leads then begins with what is committed.
+After an unexpected error in a plan or a record the controller's image cannot be trusted: the node resigns, and the next
+leader begins with what is committed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ActiveController:
         self._do(lambda: controller.begin(now_ms))
 
     def end(self) -> None:
-        """This node does not lead any more: who waits is told so."""
+        """This node does not lead any more: waiting requests are told so."""
         self._controller = None
         if self._timer is not None:
             self._timer.cancel()
