@@ -22,7 +22,8 @@ from broker_core.controller.cluster_controller import ClusterController, SendAns
 from broker_core.controller.cluster_facts import ClusterFacts
 from broker_core.metadata.metadata_records import ProducerIdsRecord
 
-SEEDS_TO_FIND_A_BUG = 1_500
+SEEDS = (94, 200, *range(1_500))
+"""Those that notice the two rarest bugs come first, to save time."""
 
 
 @settings(max_examples=100, deadline=None)
@@ -153,9 +154,9 @@ def planted(bug):
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_caught(bug):
     with planted(bug):
-        for seed in range(SEEDS_TO_FIND_A_BUG):
+        for seed in SEEDS:
             try:
                 a_story(seed)
             except Exception:
                 return
-    raise AssertionError(f"{SEEDS_TO_FIND_A_BUG} stories did not notice: {bug.__name__}")
+    raise AssertionError(f"{len(SEEDS)} stories did not notice: {bug.__name__}")
