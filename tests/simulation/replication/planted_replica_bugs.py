@@ -64,6 +64,20 @@ class TruncationByOffsetAlone(_PlantedReplica):
     log_class = _LogComparingOffsets
 
 
+class _LogWithLaterEpochs(ReplicaLog):
+    __slots__ = ()
+
+    def truncate(self, end_offset):
+        if end_offset < self.log_end_offset:
+            super().truncate(end_offset)
+
+
+class EpochsKeptByAShortTruncation(_PlantedReplica):
+    """KAFKA-10706: a truncation that removes no record leaves the epoch that begins there."""
+
+    log_class = _LogWithLaterEpochs
+
+
 class _ForgettingEpochZero(PartitionLeader):
     def _divergence_from(self, fetch):
         return super()._divergence_from(fetch) if fetch.last_fetched_epoch > 0 else None
@@ -217,18 +231,85 @@ class JoiningBelowTheEpochStart(_PlantedReplica):
     leader_class = _JoiningByWatermarkAlone
 
 
+class StaleMembersKept(_PlantedReplica):
+    """KAFKA-15353: who was in sync in an earlier leadership is taken for who is in this one."""
+
+    _members = None
+
+    def _new_leader(self, assignment, now_ms):
+        leader = super()._new_leader(assignment, now_ms)
+        if self._members is not None:
+            leader.in_sync = self._members
+        self._members = leader.in_sync
+        return leader
+
+
+class OlderPartitionEpochAccepted(_PlantedReplica):
+    """KAFKA-13790: the metadata log, which is behind, undoes what the controller answered."""
+
+    def on_assignment(self, assignment, now_ms):
+        if self.leader is not None and assignment.leader_epoch == self.leader.leader_epoch:
+            return self.leader.on_assignment(assignment, now_ms)
+        return super().on_assignment(assignment, now_ms)
+
+
+# Errors
+
+
+class _DyingOfDamage(PartitionFollower):
+    def _append(self, answer, now_ms):
+        effects = super()._append(answer, now_ms)
+        self.is_dead = not effects
+        return effects
+
+
+class DamagedBatchStopsTheFollower(_PlantedReplica):
+    """KAFKA-18723's kind: damage on the way ends the fetching for good."""
+
+    follower_class = _DyingOfDamage
+    _is_dead = False
+
+    def fetch_position(self):
+        self._is_dead = self._is_dead or getattr(self.follower, "is_dead", False)
+        return None if self._is_dead else super().fetch_position()
+
+
+class WriteErrorIgnored(_PlantedReplica):
+    """KAFKA-10778: nobody knows what the log holds, and the leader goes on."""
+
+    def on_write_failed(self):
+        if self.follower is not None:
+            return self.on_written(0) if self.follower.state is FollowerState.WRITING else []
+        return [] if self.leader is None else self.leader.on_synced(self.log.log_end_offset, 0)
+
+
+class _TakingAnyAnswer(PartitionFollower):
+    def on_answer(self, position, answer, now_ms):
+        return super().on_answer(self._position(), answer, now_ms)
+
+
+class LateFetchAnswersTaken(_PlantedReplica):
+    follower_class = _TakingAnyAnswer
+
+
 PLANTED = {
     TruncationToTheWatermark: 0,
-    TruncationByOffsetAlone: 1,
+    TruncationByOffsetAlone: 4,
+    EpochsKeptByAShortTruncation: 5,
     EpochZeroForgotten: 0,
     EmptyAnswerClearsTheEpoch: 0,
-    DivergingFetchCounted: 3,
-    OwnLogCountedBeforeTheSync: 2,
+    DivergingFetchCounted: 1,
+    OwnLogCountedBeforeTheSync: 1,
     FetchAheadOfTheSync: 0,
-    ProposedMembersNotWaitedFor: 1,
+    ProposedMembersNotWaitedFor: 2,
     ProposedShrinkingCounted: 0,
     WatermarkBelowMinInSync: 0,
     FollowerWatermarkBeyondItsEnd: 0,
-    JoiningBelowTheEpochStart: 0,
+    JoiningBelowTheEpochStart: 1,
+    StaleMembersKept: 5,
+    OlderPartitionEpochAccepted: 22,
+    DamagedBatchStopsTheFollower: 6,
+    WriteErrorIgnored: 2,
+    LateFetchAnswersTaken: 5,
 }
 """Each bug, and the first seed that shows it."""

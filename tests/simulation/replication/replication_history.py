@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from simulation.seed_runs import Violation
 
+MOST_ATTEMPTS = 8
+
 
 class ReplicationHistory:
     """Knows everything that happened anywhere. After an unclean election only what it does not break is held."""
@@ -77,6 +79,13 @@ class ReplicationHistory:
         for batch in node.disk.batches:
             if batch.next_offset > end_offset and self.is_committed(batch):
                 raise Violation(f"{node.broker_id} truncates to {end_offset}, below the committed {batch}")
+
+    def on_attempt(self, node, what):
+        """A follower that does the same again and again under one leader gets nowhere."""
+        key = (node.replica.follower.leader_epoch, what)
+        node.attempts[key] = node.attempts.get(key, 0) + 1
+        if node.attempts[key] > MOST_ATTEMPTS:
+            raise Violation(f"{node.broker_id} tries {what} in epoch {key[0]} again and again")
 
     def on_watermark(self, node, high_watermark):
         if high_watermark <= node.watermark:
