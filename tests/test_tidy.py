@@ -26,8 +26,7 @@ ENTRY_MODULES = {
     "broker_core.cli.main",
     "broker_core.object_cluster.open_objects",  # for users, as the other doors are
     "broker_core.server.pytest_plugin",  # for pytest, by its entry point
-    "broker_core.replication.isr_request_queue",  # the simulation drives them; no broker does yet
-    "broker_core.replication.partition_replica",
+    "broker_core.replication.isr_request_queue",  # the simulation drives it; no broker does yet
 }
 TOP_LEVEL = {
     "pyproject.toml", "README.md", "LICENSE", "spark_streamlog", "broker_core", "tests", "examples", "conf", "docs",

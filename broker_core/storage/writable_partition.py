@@ -53,6 +53,7 @@ from broker_core.storage.partition_rebuilder import PartitionRebuilder
 from broker_core.storage.partition_writer import PartitionWriter, RememberedProducers
 from broker_core.storage.placed_append import append_placed
 from broker_core.storage.readable_partition import find_topic_id
+from broker_core.storage.replicated_append import append_replicated, restart_at
 from broker_core.storage.segment_names import LOG, FolderListing, segment_path
 from broker_core.storage.storage_errors import translated
 
@@ -160,6 +161,15 @@ class WritablePartition(PartitionRebuilder):
         and may have a part of the append, up to a whole batch."""
         with self._writer.changing():
             append_placed(self._writer, append, now_ms)
+
+    def append_replicated(self, batches: bytearray, *, now_ms: int) -> None:
+        """Appends batches of the partition's leader as they are, synced; gaps between them are of compaction. The
+        partition stays usable after an error, and has no part of the append."""
+        append_replicated(self._writer.loaded(), batches, now_ms)
+
+    def restart_at(self, start_offset: int, *, now_ms: int) -> None:
+        """Removes every record: the log starts and ends at the offset, which may be behind its end."""
+        restart_at(self._writer.loaded(), start_offset, now_ms)
 
     def append_control(self, batches: bytearray, *, now_ms: int, is_synced: bool = True) -> AppendOutcome:
         """Appends batches of a coordinator: end-transaction markers, offset commits, its own log's records.

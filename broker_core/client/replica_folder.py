@@ -1,0 +1,112 @@
+"""The folder of one replica that follows a leader: its machine's effects, carried out on files.
+
+The folder is `<topic>-<partition>` as Kafka's. What a crash leaves of an effect is a log that may be shorter, or empty
+and somewhere else: the follower then asks its leader again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from broker_core.log.leader_epochs import LeaderEpochs
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_config import TopicConfig
+from broker_core.ports import FileSystem
+from broker_core.replication.replica_log import ReplicaLog
+from broker_core.replication.replication_values import (
+    AdvanceLogStart,
+    AppendFetched,
+    ReplicaEffect,
+    RestartPartition,
+    SyncPartition,
+    TruncatePartition,
+)
+from broker_core.storage.checkpoints import (
+    read_offset_checkpoint,
+    read_partition_metadata,
+    write_offset_checkpoint,
+)
+from broker_core.storage.writable_partition import WritablePartition
+
+WATERMARK_FILE_NAME: Final = "replication-offset-checkpoint"
+"""Kafka's file: the high watermark of each partition of a directory, as it was some time ago."""
+
+
+class ReplicaFolder:
+    """Made if it is missing. The caller holds the directory's lock, so nobody else writes."""
+
+    def __init__(
+        self, fs: FileSystem, directory: str, topic_partition: TopicPartition, *, topic_id: UUID, config: TopicConfig
+    ) -> None:
+        path = f"{directory}/{topic_partition.topic}-{topic_partition.partition}"
+        self.topic_partition = topic_partition
+        WritablePartition.create(fs, path, topic_partition, topic_id)
+        self._store = WritablePartition.open(fs, path, topic_partition, config=config, topic_id=topic_id)
+        self._store.refresh()
+
+    def found(self, high_watermark: int) -> ReplicaLog:
+        """The log as it is on the device. Of its epochs those with records count: after a truncation the file may still
+        have later ones, and a new folder's has one."""
+        self._store.flush()
+        bounds = self._store.written_bounds()
+        is_empty = bounds.log_start_offset == bounds.log_end_offset
+        epochs = LeaderEpochs(() if is_empty else self._store.leader_epochs().entries)
+        epochs.truncate_from_end(bounds.log_end_offset)
+        return ReplicaLog(
+            log_start_offset=bounds.log_start_offset,
+            log_end_offset=bounds.log_end_offset,
+            synced_end=bounds.log_end_offset,
+            high_watermark=max(bounds.log_start_offset, min(high_watermark, bounds.log_end_offset)),
+            epochs=epochs,
+        )
+
+    def carry_out(self, effect: ReplicaEffect, *, now_ms: int) -> int:
+        """A write; returns the log's end after it. Raises StreamlogError: then it is not known what the log holds."""
+        store = self._store
+        match effect:
+            case AppendFetched(records=records, restart_offset=restart_offset):
+                if restart_offset is not None:
+                    store.restart_at(restart_offset, now_ms=now_ms)
+                store.append_replicated(bytearray(records), now_ms=now_ms)
+            case TruncatePartition(end_offset=end_offset):
+                store.truncate_to(end_offset)
+            case RestartPartition(start_offset=start_offset):
+                store.restart_at(start_offset, now_ms=now_ms)
+            case AdvanceLogStart(log_start_offset=log_start_offset):
+                store.delete_records(log_start_offset)
+            case _:
+                assert isinstance(effect, SyncPartition), effect
+                store.flush()
+        return store.written_bounds().log_end_offset
+
+    def close(self) -> None:
+        self._store.flush()
+        self._store.close()
+
+    def remove(self, fs: FileSystem) -> None:
+        """The folder first gets Kafka's name for what is being deleted, so that a crash leaves no half of a log."""
+        self._store.close()
+        path = self._store.directory
+        doomed = f"{path}.{self._store.topic_id.hex if self._store.topic_id else ''}-delete"
+        fs.rename(path, doomed)
+        fs.remove_tree(doomed)
+
+
+def put_stray_aside(fs: FileSystem, directory: str, topic_partition: TopicPartition, *, topic_id: UUID) -> None:
+    """Renames a folder of this name that is of another topic: one that was deleted while nobody was here. It is kept,
+    with Kafka's name for such folders."""
+    path = f"{directory}/{topic_partition.topic}-{topic_partition.partition}"
+    found_id = read_partition_metadata(fs, path) if fs.exists(path) else None
+    if found_id is not None and found_id != topic_id:
+        fs.rename(path, f"{path}.{found_id.hex}-stray")
+        fs.sync_directory(directory)
+
+
+def read_watermarks(fs: FileSystem, directory: str) -> dict[TopicPartition, int]:
+    """Those of the directory's partitions; none without the file."""
+    return read_offset_checkpoint(fs, f"{directory}/{WATERMARK_FILE_NAME}")
+
+
+def write_watermarks(fs: FileSystem, directory: str, watermarks: dict[TopicPartition, int]) -> None:
+    write_offset_checkpoint(fs, f"{directory}/{WATERMARK_FILE_NAME}", watermarks)
