@@ -120,6 +120,28 @@ def test_it_is_in_sync_and_equal_and_again_after_it_was_killed(tmp_path):
         wait_until(lambda: cluster.in_sync("flights") == [{1}] * 3, story=ours.log_end)
 
 
+def test_it_follows_the_next_leader_when_one_is_killed(tmp_path):
+    with (
+        RealQuorum(tmp_path / "real", node_count=3) as real,
+        OurReplica(tmp_path / "ours", controllers=real.bootstrap_controllers, node_id=OURS) as ours,
+    ):
+        real.start()
+        cluster = RealCluster(real)
+        ours.start()
+        cluster.create("flights", [[1, 2, OURS], [2, 1, OURS]], **ENOUGH)
+        cluster.produce("flights", 2000)
+        real.kill(1)
+        cluster.produce("flights", 2000)
+        assert cluster.leaders("flights") == [2, 2]
+        wait_until(lambda: cluster.in_sync("flights") == [{2, OURS}] * 2, story=ours.log_end)
+        require_equal_logs(cluster, ours, 2, "flights", range(2))
+
+        real.start(1)
+        cluster.produce("flights", 2000)
+        wait_until(lambda: cluster.in_sync("flights") == [{1, 2, OURS}] * 2, story=ours.log_end)
+        require_equal_logs(cluster, ours, 1, "flights", range(2))
+
+
 def test_elected_to_lead_it_gives_the_leadership_back_and_says_so(tmp_path):
     with (
         RealQuorum(tmp_path / "real", node_count=1) as real,
