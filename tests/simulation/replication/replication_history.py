@@ -72,12 +72,15 @@ class ReplicationHistory:
             previous = batch.epoch
 
     def on_truncate(self, node, end_offset):
-        """Nothing that is committed, by a node that may be elected or is asked for."""
+        """Nothing that is committed, by a node that may be elected or has shown it. Any other one may follow the answer
+        of a leader before the last one, and catches up before it may be elected."""
         if not self.is_clean:
             node.watermark = min(node.watermark, end_offset)
             return
+        may_be_elected = node.broker_id in self.controller.holders
         for batch in node.disk.batches:
-            if batch.next_offset > end_offset and self.is_committed(batch):
+            is_held = may_be_elected or batch.next_offset <= node.watermark
+            if batch.next_offset > end_offset and is_held and self.is_committed(batch):
                 raise Violation(f"{node.broker_id} truncates to {end_offset}, below the committed {batch}")
 
     def on_attempt(self, node, what):
