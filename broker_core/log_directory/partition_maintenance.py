@@ -67,7 +67,7 @@ class PartitionMaintenance:
         self._clock = clock
         self._entropy = entropy
 
-    def is_due(self, partition: TopicPartition) -> bool:
+    def is_due(self, partition: TopicPartition, *, retains: bool = True) -> bool:
         """Whether `maintain` could find anything to do. Takes no lock and reads no batch, so that a round over
         thousands of partitions costs little."""
         config = self._access.config_of(partition)
@@ -80,6 +80,8 @@ class PartitionMaintenance:
             bounds, segments = store.bounds(), store.segments()
             if config.is_compacted and len(segments) > 1:
                 return True
+            if not retains:
+                return bool(store.plan_key_filters(1))
             retained = plan_retention(
                 [
                     Segment(
@@ -101,21 +103,25 @@ class PartitionMaintenance:
 
         return self._access.read(partition, look)
 
-    def maintain(self, partition: TopicPartition, *, max_filter_bytes: int | None = None) -> MaintenanceReport:
+    def maintain(
+        self, partition: TopicPartition, *, retains: bool = True, max_filter_bytes: int | None = None
+    ) -> MaintenanceReport:
         """Retention runs first, so that no expired segment is compacted, and key filters last, for the remaining
         segments.
 
-        `max_filter_bytes`: size of the segments that are read for key filters. An error is reported, not raised.
+        `retains` False: without retention. `max_filter_bytes`: size of the segments that are read for key filters. An
+        error is reported, not raised.
         """
         segment_count, offset_count, compaction, key_filter_count = 0, 0, CompactionReport(), 0
         error: str | None = None
         topic_id = self._access.topic_id_of(partition)
         try:
             if self._is_cleaner_enabled or not self._access.config_of(partition).is_compacted:
-                pinned_offset = self._pinned_offset(partition)
-                segment_count, offset_count = self._access.write(
-                    partition, lambda store: self._retain(store, pinned_offset)
-                )
+                if retains:
+                    pinned_offset = self._pinned_offset(partition)
+                    segment_count, offset_count = self._access.write(
+                        partition, lambda store: self._retain(store, pinned_offset)
+                    )
                 for report in self._compact(partition):
                     compaction = compaction.plus(report)
             key_filter_count = self._key_filters.build(partition, max_filter_bytes)

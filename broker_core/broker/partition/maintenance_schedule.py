@@ -1,5 +1,8 @@
 """Schedules maintenance of a node's partitions: of all every log.retention.check.interval.ms, of one after a roll.
 
+Retention waits for the interval, as in Kafka: a record with an old timestamp is not deleted as soon as its segment is
+rolled, and consumers have the interval to read it. Compaction and key filters follow the roll.
+
 One job at a time, even if many are due: maintenance reads and writes a lot, and appends have priority.
 """
 
@@ -68,7 +71,8 @@ class MaintenanceSchedule:
             compaction_memory_bytes=compaction_memory_bytes,
             is_cleaner_enabled=is_cleaner_enabled,
         )
-        self._due: dict[TopicPartition, None] = {}
+        self._due: dict[TopicPartition, bool] = {}
+        """Whether retention is due, too."""
         self._is_working = False
         self._is_stopped = False
         self._when_stopped: Callable[[], None] | None = None
@@ -78,8 +82,8 @@ class MaintenanceSchedule:
         self._timers.set(_TIMER_KEY, now_ms + self._interval_ms, self._begin_round)
 
     def add(self, partition: TopicPartition) -> None:
-        """The partition started a new segment: maintains it soon."""
-        self._due[partition] = None
+        """The partition started a new segment: compacts it soon, and builds key filters."""
+        self._due.setdefault(partition, False)
         self._maintain_next()
 
     def stop(self, on_done: Callable[[], None]) -> None:
@@ -94,22 +98,22 @@ class MaintenanceSchedule:
 
     def _begin_round(self, now_ms: int) -> None:
         self._timers.set(_TIMER_KEY, now_ms + self._interval_ms, self._begin_round)
-        self._due.update(dict.fromkeys(self._partitions()))
+        self._due.update(dict.fromkeys(self._partitions(), True))
         self._maintain_next()
 
     def _maintain_next(self) -> None:
         if self._is_working or self._is_stopped or not self._due:
             return
         partition = next(iter(self._due))
-        del self._due[partition]
+        retains = self._due.pop(partition)
         self._is_working = True
         # One job at a time: only the job reads it, and it does not change while the job runs.
         self._pinned.clear()
         self._pinned[partition] = self._ask_pinned_offset(partition)
 
         def done(looked: _Looked) -> None:
-            if looked.report is not None and looked.report.error is not None:
-                _log.warning("partition=%s maintenance failed: %s", partition, looked.report.error)
+            if looked.report is not None:
+                _log_report(looked.report, looked.bounds)
             self._on_bounds(partition, looked.bounds)
             self._end()
 
@@ -118,13 +122,15 @@ class MaintenanceSchedule:
                 _log.warning("partition=%s maintenance failed: %s", partition, error)
             self._end()
 
-        self._jobs.submit(lambda: self._maintain(partition), done, failed)
+        self._jobs.submit(lambda: self._maintain(partition, retains=retains), done, failed)
 
-    def _maintain(self, partition: TopicPartition) -> _Looked:
+    def _maintain(self, partition: TopicPartition, *, retains: bool) -> _Looked:
         """Runs in a job."""
         report = None
-        if self._maintenance.is_due(partition):
-            report = self._maintenance.maintain(partition, max_filter_bytes=KEY_FILTER_MAINTENANCE_BYTES)
+        if self._maintenance.is_due(partition, retains=retains):
+            report = self._maintenance.maintain(
+                partition, retains=retains, max_filter_bytes=KEY_FILTER_MAINTENANCE_BYTES
+            )
         return _Looked(report=report, bounds=self._access.read(partition, ReadablePartition.bounds))
 
     def _end(self) -> None:
@@ -132,3 +138,16 @@ class MaintenanceSchedule:
         if self._when_stopped is not None:
             self._when_stopped()
         self._maintain_next()
+
+
+def _log_report(report: MaintenanceReport, bounds: PartitionBounds) -> None:
+    if report.deleted_segment_count:
+        _log.info(
+            "partition=%s retention deleted %d segments with %d offsets: the log starts at %d",
+            report.partition,
+            report.deleted_segment_count,
+            report.deleted_offset_count,
+            bounds.log_start_offset,
+        )
+    if report.error is not None:
+        _log.warning("partition=%s maintenance failed: %s", report.partition, report.error)

@@ -125,23 +125,28 @@ def test_pinned_records_are_kept_at_any_age(tmp_path):
     node.crash()
 
 
-def test_a_partition_is_maintained_soon_after_a_roll(node):
+def test_retention_waits_for_the_next_check_and_is_logged(node, caplog):
+    """In Kafka, too: what was produced with old timestamps can be read until then, though its segment was rolled."""
     node.create(retention_bytes="500", internal_segment_bytes="200")
     for _ in range(20):
         node.append(a_batch(1))
     node.jobs.run_all()
     replica = node.replica()
+    assert replica.bounds.log_start_offset == 0
+    with caplog.at_level("INFO"):
+        node.fire_timers()
     assert replica.bounds.log_start_offset > 0
+    assert "partition=t-0 retention deleted" in caplog.text
+    assert f"the log starts at {replica.bounds.log_start_offset}" in caplog.text
     assert node.replicas.sizes([T0])()[T0] < 900
     assert offsets_read(replica)[0] == replica.bounds.log_start_offset
 
 
-def test_a_compacted_partition_keeps_the_newest_of_each_key(node):
+def test_a_compacted_partition_keeps_the_newest_of_each_key_soon_after_a_roll(node):
     node.create(cleanup_policy="compact", internal_segment_bytes="200", min_cleanable_dirty_ratio="0")
     for _ in range(8):
         node.append(a_batch([a_record(0, key=b"k")]))
     node.jobs.run_all()
-    node.fire_timers()
     replica = node.replica()
     assert replica.bounds.log_end_offset == 8
     assert offsets_read(replica)[-1] == 7
