@@ -5,7 +5,8 @@
     partition.metadata        "version: 0\\ntopic_id: <base64url of the uuid, no padding>"
 
 A write goes to `<name>.tmp`, is synced and renamed over the old file; then the directory is synced. After a crash the
-file is the old or the new one, whole. The next write overwrites a leftover `.tmp`, and readers ignore it.
+file is the old or the new one, whole. The next write overwrites a leftover `.tmp`, and readers ignore it. A write that
+fails removes its `.tmp`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from uuid import UUID
 
@@ -69,8 +71,13 @@ def put_in_place(fs: FileSystem, path: str, data: bytes) -> None:
     """The same for several files in a directory that the caller syncs once: until then each is the old or the new one,
     whole."""
     temporary_path = path + ".tmp"
-    write_synced(fs, temporary_path, data)
-    fs.rename(temporary_path, path)
+    try:
+        write_synced(fs, temporary_path, data)
+        fs.rename(temporary_path, path)
+    except OSError:
+        with suppress(OSError):
+            fs.remove(temporary_path)
+        raise
 
 
 def read_small_file(fs: FileSystem, path: str) -> bytes | None:

@@ -2,6 +2,9 @@
 
 Order: first the new bounds are published and synced, then files are removed. After a crash in between, files below the
 log start are left; the next retention removes them.
+
+The log start is also written to a checkpoint, for a folder that loses its bounds: before files are removed, or, on a
+full disk, after that, because removing them must not need space.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from broker_core.storage.segment_files import SegmentFiles
 from broker_core.storage.segment_indexes import SegmentExtent
 from broker_core.storage.segment_leftovers import delete_segments
 from broker_core.storage.segment_names import LOG, segment_path
-from broker_core.storage.storage_errors import translated
+from broker_core.storage.storage_errors import NO_SPACE, translated
 
 
 def delete_records(writer: PartitionWriter, before_offset: int) -> int:
@@ -30,9 +33,7 @@ def delete_records(writer: PartitionWriter, before_offset: int) -> int:
     offset = log.high_watermark if before_offset == -1 else before_offset
     with translated("deleting records", writer.directory), writer.changing():
         if log.advance_log_start_offset(offset):
-            _publish_log_start(writer)
-            removed = _below_log_start(list(log.segments), log.log_start_offset)
-            writer.drop_segments(removed)
+            _put_log_start(writer, _below_log_start(list(log.segments), log.log_start_offset))
         return log.log_start_offset
 
 
@@ -49,13 +50,22 @@ def apply_retention(writer: PartitionWriter, now_ms: int, *, pinned_offset: int 
     )
     if plan is None:
         return 0
+    removed = plan.removed
     if plan.must_roll:
+        # A new segment needs space, which the closed ones give on a full disk.
+        *closed, active = removed
+        _drop_oldest(writer, tuple(closed), active)
         roll_segment(writer, now_ms)
-    with translated("applying retention", writer.directory), writer.changing():
-        log.advance_log_start_offset(plan.log_start_offset)
-        _publish_log_start(writer)
-        writer.drop_segments(plan.removed)
+        removed = (active,)
+    _drop_oldest(writer, removed, plan.log_start_offset)
     return len(plan.removed)
+
+
+def _drop_oldest(writer: PartitionWriter, removed: tuple[int, ...], log_start_offset: int) -> None:
+    if removed:
+        with translated("applying retention", writer.directory), writer.changing():
+            writer.log.advance_log_start_offset(log_start_offset)
+            _put_log_start(writer, removed)
 
 
 def truncate_to(writer: PartitionWriter, offset: int) -> None:
@@ -81,9 +91,24 @@ def truncate_to(writer: PartitionWriter, offset: int) -> None:
         writer.refresh()
 
 
-def _publish_log_start(writer: PartitionWriter) -> None:
-    _write_log_start(writer, writer.log.log_start_offset)
+def _put_log_start(writer: PartitionWriter, removed: tuple[int, ...]) -> None:
+    """Makes the machine's log start known to all, and removes these segments below it.
+
+    On a full disk the checkpoint waits for the space of the segments. It is never needed for a log start where a
+    segment begins: the names of the files say it too.
+    """
+    log = writer.log
+    try:
+        _write_log_start(writer, log.log_start_offset)
+        is_written = True
+    except OSError as error:
+        if error.errno not in NO_SPACE or not removed:
+            raise
+        is_written = False
     writer.publish(is_synced=writer.is_synced, is_new_generation=True)
+    writer.drop_segments(removed)
+    if not is_written and log.log_start_offset not in (segment.base_offset for segment in log.segments):
+        _write_log_start(writer, log.log_start_offset)
 
 
 def _write_log_start(writer: PartitionWriter, log_start_offset: int) -> None:

@@ -11,7 +11,7 @@ from broker_core.model.exceptions import (
     TooManyOpenFilesError,
 )
 
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 _NO_ACCESS = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
@@ -20,10 +20,17 @@ def storage_error(doing: str, directory: str, error: OSError) -> StorageError:
     """The exception for an OSError that occurred while `doing` something in `directory`."""
     reason = error.strerror or str(error)
     where = error.filename or directory
-    if error.errno in _NO_SPACE:
+    if error.errno in NO_SPACE:
         return DiskFullError(
-            f"No space left on the device while {doing} in {directory}: {reason}. Nothing was written; free space"
-            " (retention.ms, retention.bytes, delete-records) and try again.",
+            f"No space left on the device while {doing} in {directory}: {reason}. Nothing was written. Free space and"
+            " try again: lower retention.ms or retention.bytes of a topic and run 'streamlog log maintain', or delete a"
+            " topic with 'streamlog topic delete'.",
+            directory=directory,
+        )
+    if error.errno == errno.EFBIG:
+        return StorageError(
+            f"A file would be larger than this process may write, while {doing} in {directory}: {reason}. Nothing was"
+            " written. Raise the limit of the process (RLIMIT_FSIZE, ulimit -f) or lower segment.bytes, and try again.",
             directory=directory,
         )
     if error.errno in _NO_ACCESS:

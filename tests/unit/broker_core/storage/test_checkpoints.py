@@ -74,3 +74,12 @@ def test_after_a_crash_the_file_has_the_old_or_the_new_content(fs, power):
         assert read_small_file(fs, "/p/f") in (b"old", b"newer")
         write_atomically(fs, "/p/f", b"old")
     assert fs.hits["killed"] + fs.hits["torn_write"] == 5
+
+
+def test_a_write_that_fails_leaves_no_temporary_file(fs):
+    fs.overwrite("/p/c", b"old")
+    fs.fill_up_after(2)
+    with pytest.raises(OSError, match="space"):
+        write_atomically(fs, "/p/c", b"new and longer")
+    assert fs.hits["disk_full"]
+    assert fs.snapshot() == {"/p/c": b"old"}

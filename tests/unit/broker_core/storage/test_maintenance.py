@@ -3,7 +3,7 @@ from support.builders.builders import SOME_TIME_MS, a_batch, a_record
 from support.builders.store_builders import DIRECTORY, SMALL_SEGMENTS, a_disk, a_store, append, files_of, offsets_in
 from support.files.faulty_file_system import Killed
 
-from broker_core.model.exceptions import OffsetOutOfRangeError
+from broker_core.model.exceptions import DiskFullError, OffsetOutOfRangeError
 
 
 def a_long_log(fs, count=12, **configs):
@@ -128,3 +128,85 @@ def test_retention_keeps_pinned_offsets():
     assert 0 < store.bounds().log_start_offset <= 20
     assert store.apply_retention(SOME_TIME_MS + 10**9) > 0
     assert store.bounds().log_start_offset == 36
+
+
+def test_retention_frees_a_full_disk():
+    fs = a_disk()
+    reader = a_store(fs, writable=False)
+    store = a_long_log(fs, **{"retention.ms": "5500"})
+    fs.fill_up_after(0)
+    assert store.apply_retention(SOME_TIME_MS + 11_000) > 0
+    assert fs.hits["disk_full"]
+    left = offsets_in(reader)
+    assert left == list(range(left[0], 36)) and left[0] > 0
+    assert not files_of(fs, "tmp")
+    assert append(store).result.base_offset == 36, "into the space of the segments that are gone"
+    fs.remove(f"{DIRECTORY}/partition.bounds")
+    assert offsets_in(a_store(fs, writable=False))[0] == left[0], "the names of the files say where the log starts"
+
+
+def test_retention_frees_a_full_disk_of_a_log_that_has_expired_as_a_whole():
+    fs = a_disk()
+    store = a_long_log(fs, **{"retention.ms": "5500"})
+    fs.fill_up_after(0)
+    assert store.apply_retention(SOME_TIME_MS + 99_000) > 2
+    assert fs.hits["disk_full"]
+    assert offsets_in(store) == []
+    assert [path for path in fs.snapshot() if path.endswith(".log")] == [f"{DIRECTORY}/{36:020}.log"]
+    assert append(store).result.base_offset == 36
+
+
+def test_deleting_records_frees_a_full_disk_and_then_checkpoints_the_log_start():
+    fs = a_disk()
+    store = a_long_log(fs)
+    fs.fill_up_after(0)
+    assert store.delete_records(20) == 20
+    assert fs.hits["disk_full"]
+    assert fs.content(f"{DIRECTORY}/log-start-offset-checkpoint") == b"0\n1\nt 0 20\n"
+    assert not files_of(fs, "tmp")
+
+
+def test_deleting_records_that_frees_nothing_changes_nothing_on_a_full_disk():
+    fs = a_disk()
+    store = a_long_log(fs)
+    fs.fill_up_after(0)
+    before = fs.snapshot()
+    with pytest.raises(DiskFullError):
+        store.delete_records(1)
+    assert fs.snapshot() == before
+    fs.free_space()
+    store.refresh()
+    assert offsets_in(store) == list(range(36))
+
+
+@pytest.mark.parametrize("is_power_lost", [False, True])
+@pytest.mark.parametrize("change", ["delete_records", "retention", "expired_log"])
+def test_a_crash_while_a_full_disk_is_freed_loses_nothing_that_should_stay(change, is_power_lost):
+    until_ms = SOME_TIME_MS + (99_000 if change == "expired_log" else 11_000)
+    kept_from = {"delete_records": 20, "retention": 18, "expired_log": 36}[change]
+    for call in range(1000):
+        fs = a_disk()
+        reader = a_store(fs, writable=False)
+        store = a_long_log(fs, **{"retention.ms": "5500"})
+        fs.fill_up_after(0)
+        fs.kill_at_call(call)
+        try:
+            store.delete_records(20) if change == "delete_records" else store.apply_retention(until_ms)
+        except Killed:
+            fs.restart()
+            if is_power_lost:
+                fs.power_loss()
+                fs.free_space()  # indexes that the device lost are written again
+            store = a_store(fs, **SMALL_SEGMENTS, **{"retention.ms": "5500"})
+            store.refresh()
+            start = store.bounds().log_start_offset
+            assert start <= kept_from
+            assert offsets_in(store) == list(range(start, 36))
+            store.delete_records(20) if change == "delete_records" else store.apply_retention(until_ms)
+            assert offsets_in(store) == offsets_in(a_store(fs, writable=False))
+            assert store.verify() == []
+        else:
+            assert call > 8
+            assert fs.hits["disk_full"]
+            assert offsets_in(reader) == list(range(store.bounds().log_start_offset, 36))
+            return
