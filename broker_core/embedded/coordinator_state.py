@@ -1,6 +1,6 @@
 """The state of one partition of an internal topic, kept up to date with the appends of all processes.
 
-    refresh()            outside of any partition's lock: reads all new records, opens and creates what is missing
+    refresh()            outside of any partition's lock: reads all new records; creates nothing
     look(question)       the answer of the state as it is
     look_held(question)  while another partition's lock is held: reads the new records with one small read, and answers.
                          Takes no lock and creates nothing. If it would have to, it raises, and `retrying` around the
@@ -78,12 +78,12 @@ class CoordinatorState(Generic[Machine, Planned]):
             return question(self._machine)
 
     def refresh(self) -> None:
-        """If the topic is missing, or the partition's folder in a real Kafka's directory, the state is empty.
+        """If the topic or the partition's folder is missing, the state is empty.
 
         Raises StorageError, CorruptDataError.
         """
         self._catalog.refresh()
-        if self._catalog.topic(self.partition.topic) is not None:
+        if self._catalog.topic(self.partition.topic) is not None and self._access.is_begun(self.partition):
             with suppress(UnknownTopicError, UnknownPartitionError):
                 self._access.read(self.partition, self.follow)
                 return

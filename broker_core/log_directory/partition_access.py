@@ -44,6 +44,7 @@ from broker_core.storage.checkpoints import PARTITION_METADATA_FILE_NAME
 from broker_core.storage.partition_rebuilder import PartitionRebuilder
 from broker_core.storage.partition_writer import RememberedProducers
 from broker_core.storage.readable_partition import ReadablePartition
+from broker_core.storage.segment_names import LOG, FolderListing, segment_path
 from broker_core.storage.storage_errors import storage_error
 from broker_core.storage.writable_partition import WritablePartition
 
@@ -156,6 +157,22 @@ class PartitionAccess:
         self._catalog.refresh()
         topic = self._catalog.topic(partition.topic)
         return None if topic is None or partition.partition >= topic.partition_count else topic.topic_id
+
+    def is_begun(self, partition: TopicPartition) -> bool:
+        """Whether the partition's folder may hold records. False: it is missing or half-created. `read` would finish
+        it, which a full disk refuses; a question whose answer is then known does not need to. Takes no lock."""
+        path = self.path_of(partition)
+        if self._folders is None or self._identity_of(path) is not None:
+            return True
+        try:
+            logs = FolderListing.of(self._fs.list_directory(path)).logs
+            return any(self._has_bytes(segment_path(path, base_offset, LOG)) for base_offset in logs)
+        except FileNotFoundError:
+            return False
+
+    def _has_bytes(self, path: str) -> bool:
+        with closing(self._fs.open(path, writable=False)) as file:
+            return file.size_bytes() > 0
 
     def read(self, partition: TopicPartition, operation: Callable[[ReadablePartition], Answer]) -> Answer:
         """The operation's result, for the topic that exists when it returns.

@@ -71,6 +71,8 @@ class PartitionMaintenance:
         """Whether `maintain` could find anything to do. Takes no lock and reads no batch, so that a round over
         thousands of partitions costs little."""
         config = self._access.config_of(partition)
+        if not self._access.is_begun(partition):
+            return False
         is_left_alone = config.is_compacted and not self._is_cleaner_enabled
         now_ms, pinned_offset = self._clock.now_ms(), self._pinned_offset(partition)
 
@@ -116,6 +118,8 @@ class PartitionMaintenance:
         error: str | None = None
         topic_id = self._access.topic_id_of(partition)
         try:
+            if not self._access.is_begun(partition):
+                return MaintenanceReport(partition=partition)
             if self._is_cleaner_enabled or not self._access.config_of(partition).is_compacted:
                 if retains:
                     pinned_offset = self._pinned_offset(partition)

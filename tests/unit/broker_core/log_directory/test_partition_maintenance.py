@@ -1,3 +1,5 @@
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.log_directory.partition_maintenance import COMPACTION_LOCK_FILE_NAME
+from broker_core.model.exceptions import DiskFullError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.ports import LockMode
 from broker_core.record.batch_reader import iter_headers, records_of
@@ -230,3 +233,58 @@ def test_a_compacted_partition_is_due_when_it_has_closed_segments(cluster):
     assert not maintenance.is_due(T0)
     fill(cluster, 5)
     assert maintenance.is_due(T0)
+
+
+class FilledDisk(OsFileSystem):
+    """When `is_full`, nothing new fits on the disk; folders do, if `has_folders`."""
+
+    is_full = False
+    has_folders = False
+    refused_count = 0
+
+    def make_directory(self, path):
+        if self.is_full and not self.has_folders:
+            self._refuse(path)
+        super().make_directory(path)
+
+    def open(self, path, *, writable, create=False):
+        if create and self.is_full and not self.exists(path):
+            self._refuse(path)
+        return super().open(path, writable=writable, create=create)
+
+    def _refuse(self, path):
+        self.refused_count += 1
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+
+@pytest.mark.parametrize("has_folders", [False, True])
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda cluster: cluster.commit_offsets("g", {T0: GroupOffset(offset=3)}),
+        lambda cluster: cluster.init_producer("id"),
+    ],
+    ids=["a group", "a transaction"],
+)
+def test_what_a_full_disk_refused_to_begin_does_not_stop_retention(tmp_path, begin, has_folders):
+    disk = FilledDisk()
+    with EmbeddedCluster(tmp_path / "log", create=True, clock=SetClock(NOW_MS), file_system=disk) as cluster:
+        cluster._maintenance.stop()
+        cluster.create_topic("t", configs={**SMALL, "retention.bytes": "500"})
+        fill(cluster, 20)
+        disk.is_full, disk.has_folders = True, has_folders
+        with pytest.raises(DiskFullError):
+            begin(cluster)
+    with EmbeddedCluster(tmp_path / "log", clock=SetClock(NOW_MS), file_system=disk) as cluster:
+        cluster._maintenance.stop()
+        refused_count = disk.refused_count
+        assert (cluster.list_groups(), cluster.fetch_offsets("g"), cluster.list_transactions()) == ((), {}, ())
+        assert disk.refused_count == refused_count > 0
+        internal, report = cluster.maintain()
+        assert internal.partition.topic.startswith("__")
+        assert internal.error is None
+        assert "creating a key filter" in report.error, "only what comes after the deletion needs space"
+        assert report.deleted_segment_count > 3
+        disk.is_full = False
+        begin(cluster)
+        assert cluster.list_groups() or cluster.list_transactions()
