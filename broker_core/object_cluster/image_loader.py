@@ -6,13 +6,17 @@
                 ──► the newest checkpoint, or else all commits from the first on
 
 If a checkpoint is damaged or missing, an older one or none is used: the commits are the source of truth.
+
+A commit is created only behind the one before it. So a missing one with a later one behind it was removed, and the log
+is refused: what counts up would take its end for the end of the log, and the next commit would take the free number.
+An object that is not a commit of this log is none: another program put it there (`foreign_objects`).
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import partial
-from itertools import count, takewhile
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -43,35 +47,42 @@ from broker_core.object_log.object_names import (
 
 _MAKE_ATTEMPT_COUNT: Final = 5
 _FIRST_WAIT_MS: Final = 100.0
+_MAX_LATER_COUNT: Final = 8
+"""Objects behind a missing commit that are looked at when a log is opened."""
 
 logger: Final = logging.getLogger(__name__)
 
 
+class ListedCommits(NamedTuple):
+    """How many commits follow an image without a gap, and the first objects with later numbers."""
+
+    count: int
+    later: Sequence[str]
+
+
 class LoadedImage(NamedTuple):
-    """An image to start from, possibly an old one, and how many commits a listing shows after it; None for a store
-    whose listings take longer the more commits there are."""
+    """An image to start from, possibly an old one, and what a listing shows after it; None for a store whose listings
+    take longer the more commits there are."""
 
     image: LogImage
-    listed_count: int | None
+    listed: ListedCommits | None
 
 
 def load_image(ports: LogPorts) -> LoadedImage | None:
     """None if there is no log. Raises ObjectStoreError, CorruptObjectError."""
     latest = _latest(ports)
     if latest is not None:
-        image, listed_count = ports.requests.both(
-            partial(_checkpoint, ports, *latest), partial(_count_listed_commits, ports, latest[1])
+        image, listed = ports.requests.both(
+            partial(_checkpoint, ports, *latest), partial(_list_commits, ports, latest[1])
         )
         if image is not None:
-            return LoadedImage(image, listed_count)
-    image, listed_count = ports.requests.both(
-        partial(_image_without_hint, ports, latest), partial(_count_listed_commits, ports, 0)
-    )
+            return LoadedImage(image, listed)
+    image, listed = ports.requests.both(partial(_image_without_hint, ports, latest), partial(_list_commits, ports, 0))
     if image is None:
         return None
     if image.number:
-        listed_count = _count_listed_commits(ports, image.number)
-    return LoadedImage(image, listed_count)
+        listed = _list_commits(ports, image.number)
+    return LoadedImage(image, listed)
 
 
 def _image_without_hint(ports: LogPorts, latest: tuple[UUID, int] | None) -> LogImage | None:
@@ -104,13 +115,20 @@ def _listed_checkpoints(ports: LogPorts) -> list[int]:
     return sorted((number for number in numbers if number is not None), reverse=True)
 
 
-def _count_listed_commits(ports: LogPorts, after: int) -> int | None:
-    """How many commits follow commit `after` without a gap. One request for a thousand."""
+def _list_commits(ports: LogPorts, after: int) -> ListedCommits | None:
+    """One request for a thousand."""
     if ports.store.lists_from_start:
         return None
-    listed = (number_of(entry.path) for entry in ports.store.list_after(COMMIT_PREFIX, commit_path(after)))
-    numbers = (number for number in listed if number is not None)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(numbers, count(after + 1), strict=False)))
+    number = after
+    later: list[str] = []
+    for entry in ports.store.list_after(COMMIT_PREFIX, commit_path(after)):
+        if entry.path == commit_path(number + 1):
+            number += 1
+        elif number_of(entry.path) is not None:
+            later.append(entry.path)
+            if len(later) == _MAX_LATER_COUNT:
+                break
+    return ListedCommits(number - after, later)
 
 
 def read_commits(ports: LogPorts, numbers: range) -> list[memoryview | None]:
@@ -125,25 +143,34 @@ def read_commits(ports: LogPorts, numbers: range) -> list[memoryview | None]:
     return ports.requests.gather([partial(read, number) for number in numbers])
 
 
-def require_all_commits(ports: LogPorts, image_number: int, log_id: UUID) -> None:
-    """Raises CorruptObjectError if commit `image_number` + 1 does not exist, but a later one does: a reader that counts
-    up would take `image_number` for the last one. One request, and one for each object with a later number.
-
-    An object that is not a commit of this log is none: another program put it there (`foreign_objects`).
-    """
-    wanted = commit_path(image_number + 1)
-    later = (entry.path for entry in ports.store.list_after(COMMIT_PREFIX, commit_path(image_number)))
-    found = next((path for path in later if path == wanted or _is_commit(ports, path, log_id)), wanted)
-    if found == wanted:
-        return
+def read_missing_commit(ports: LogPorts, number: int, log_id: UUID, later: Sequence[str]) -> memoryview | None:
+    """Reads commit `number` once more, which was missing although objects with `later` numbers were seen: it may have
+    been created between the two. None if none of those is a commit. Raises CorruptObjectError if one is."""
     try:
-        ports.store.get(wanted)
+        return ports.store.get(commit_path(number)).data
     except ObjectNotFoundError:
-        raise CorruptObjectError(
-            f"{ports.store.url}/{wanted} is missing, but {found} exists: a commit was removed. What it and later"
-            " commits contained is not readable. Stop all writers, and restore the object.",
-            object=wanted,
-        ) from None
+        found = next((path for path in later if _is_commit(ports, path, log_id)), None)
+        if found is None:
+            return None
+        raise _removed(ports, number, found) from None
+
+
+def require_all_commits(ports: LogPorts, image_number: int, log_id: UUID) -> None:
+    """Raises CorruptObjectError if commit `image_number` + 1 does not exist, but a later one does. One request, and one
+    for each object with a later number."""
+    wanted = commit_path(image_number + 1)
+    later = [entry.path for entry in ports.store.list_after(COMMIT_PREFIX, commit_path(image_number))]
+    if later and wanted not in later:
+        read_missing_commit(ports, image_number + 1, log_id, later)
+
+
+def _removed(ports: LogPorts, number: int, found: str) -> CorruptObjectError:
+    missing = commit_path(number)
+    return CorruptObjectError(
+        f"{ports.store.url}/{missing} is missing, but {found} exists: a commit was removed. What it and later"
+        " commits contained is not readable. Stop all writers, and restore the object.",
+        object=missing,
+    )
 
 
 def _is_commit(ports: LogPorts, path: str, log_id: UUID) -> bool:

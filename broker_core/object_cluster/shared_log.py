@@ -27,6 +27,7 @@ from uuid import UUID
 
 from broker_core.log_directory.fork_guard import watch_for_fork
 from broker_core.model.exceptions import (
+    CorruptObjectError,
     ObjectOutcomeUnknownError,
     ObjectPreconditionError,
     ObjectStoreUnavailableError,
@@ -35,13 +36,14 @@ from broker_core.model.exceptions import (
     StreamlogError,
 )
 from broker_core.object_cluster.commit_attempt import CommitAttempt
-from broker_core.object_cluster.image_loader import LoadedImage, create_log, load_image, no_log, read_commits
+from broker_core.object_cluster.commit_tail import CommitTail
+from broker_core.object_cluster.image_loader import create_log, load_image, no_log, read_commits
 from broker_core.object_cluster.log_ports import LogPorts
 from broker_core.object_log.commit import Change, Commit
-from broker_core.object_log.commit_codec import decode_commit, encode_commit
+from broker_core.object_log.commit_codec import encode_commit
 from broker_core.object_log.log_image import LogImage
 from broker_core.object_log.object_names import commit_path
-from broker_core.object_log.tail_guess import MAX_WINDOW, TailGuess
+from broker_core.object_log.tail_guess import TailGuess
 from broker_core.object_log.write_turns import WriteTurns
 from broker_core.staged_writes import AppVersion
 
@@ -52,10 +54,6 @@ MAX_UNANSWERED_COUNT: Final = 6
 _FIRST_WAIT_MS: Final = 100.0
 _NO_LOG: Final = UUID(int=0)
 _WINDOW_AFTER_LOSS: Final = 4
-_WINDOW_OF_LOADED_IMAGE: Final = 4
-"""Commits of a folder that are requested at once after an image that was just loaded."""
-_LISTED_WINDOW: Final = 128
-"""The same where they are known to exist: all that usually follow a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +88,7 @@ class SharedLog:
         self._create = create
         self._on_committed = on_committed
         self._is_closed = False
+        self._tail = CommitTail(ports, self._fold)
         self._begin()
         watch_for_fork(self)
 
@@ -195,35 +194,19 @@ class SharedLog:
         if self._image is None:
             loaded = load_image(self._ports)
             if loaded is not None:
+                self._tail.fold_loaded(loaded)
                 self._image = loaded.image
-                self._fold_tail_of_loaded(loaded)
                 self._on_looked()
         return self._image
 
     def _fold_tail(self, image: LogImage, window: int = 1) -> None:
-        """Folds the commits after the image, at first with `window` requests at once, then with as many as were folded:
-        two requests if one commit is new."""
-        before = image.number
-        while self._fold_next(image, window):
-            window = min(image.number - before, MAX_WINDOW)
-
-    def _fold_tail_of_loaded(self, loaded: LoadedImage) -> None:
-        """The same for an image that was just loaded: no look where the listing shows how many commits there are."""
-        left = loaded.listed_count
-        if left is None:
-            self._fold_tail(loaded.image, _WINDOW_OF_LOADED_IMAGE)
-            return
-        while left > 0 and self._fold_next(loaded.image, min(left, _LISTED_WINDOW)):
-            left -= _LISTED_WINDOW
-
-    def _fold_next(self, image: LogImage, window: int) -> bool:
-        """Requests so many commits at once. Returns whether all of them exist."""
-        numbers = range(image.number + 1, image.number + 1 + window)
-        for number, data in zip(numbers, read_commits(self._ports, numbers), strict=True):
-            if data is None:
-                return False
-            self._fold(image, decode_commit(data, log_id=image.log_id, number=number, url=self._ports.store.url))
-        return True
+        """Folds the commits after the image. Loads the log again at the next use if one of them is damaged or was
+        removed."""
+        try:
+            self._tail.fold(image, window)
+        except CorruptObjectError:
+            self._image = None
+            raise
 
     def _fold(self, image: LogImage, commit: Commit) -> None:
         try:

@@ -14,6 +14,7 @@ from unittest.mock import patch
 from broker_core.model.exceptions import ObjectOutcomeUnknownError, ObjectPreconditionError
 from broker_core.object_cluster import (
     batch_fetcher,
+    commit_tail,
     group_store,
     log_maintenance,
     range_rewriter,
@@ -136,7 +137,7 @@ def _image_by_listing_order():
     def fold_tail(self, image, window=1):
         listed = list(self._ports.store.list_after(COMMIT_PREFIX, commit_path(image.number)))
         for entry in sorted(listed, key=lambda entry: (entry.modified_ms, -(number_of(entry.path) or 0))):
-            commit = shared_log.decode_commit(
+            commit = commit_tail.decode_commit(
                 self._ports.store.get(entry.path).data, log_id=image.log_id, number=number_of(entry.path)
             )
             self._fold(image, replace(commit, number=image.number + 1))

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from simulation.objects.object_world import ObjectWorld
 
 from broker_core.model.topic_config import TopicConfig
-from broker_core.object_cluster import shared_log
+from broker_core.object_cluster import commit_tail
 from broker_core.object_log.commit import Commit
 
 SMALL_RUN = 3
@@ -26,7 +26,7 @@ def run_seed(seed: int) -> ObjectWorld:
         patch("broker_core.object_cluster.staged_upload.MIN_FILTERED_UPLOAD_BYTES", 200),
         # A table of 64 MiB for three keys would take longer than all else.
         patch("broker_core.object_cluster.range_rewriter.COMPACTION_MEMORY_BYTES", 64 * 1024),
-        patch.object(shared_log, "decode_commit", _each_once(shared_log.decode_commit)),
+        patch.object(commit_tail, "decode_commit", _each_once(commit_tail.decode_commit)),
         patch.object(TopicConfig, "from_stored", _each_once_by_items(TopicConfig.from_stored)),
         _without_collections(),
     ):

@@ -2,7 +2,7 @@ import pytest
 from support.objects.counted_objects import CountedLog
 from support.objects.object_builders import OTHER_ID, MemoryLog
 
-from broker_core.model.exceptions import ObjectLogFormatError, ObjectStoreUnsuitableError
+from broker_core.model.exceptions import CorruptObjectError, ObjectLogFormatError, ObjectStoreUnsuitableError
 from broker_core.object_log.log_identity import encode_latest
 from broker_core.object_log.object_names import commit_path
 
@@ -77,13 +77,106 @@ def test_opening_a_folder_does_not_list_its_commits(memory):
     assert memory.store.requests - before == {"get": 2 + 4}
 
 
-def test_commits_behind_a_missing_one_are_not_read(memory):
-    """They are an error for `require_all_commits`, and no part of the log."""
+MISSING = r"0{19}%d is missing, but commits/0{19}%d exists: a commit was removed\..* Stop all writers, and restore"
+
+
+def with_commits(memory, end):
+    """Up to this number, with data."""
     cluster = memory.open()
-    for number in range(3):
+    for number in range(5, end + 1):
         cluster.create_topic(f"more{number}")
-    del memory.store.objects[commit_path(6)]
-    assert names(memory) == [*sorted([*ALL, "more0"])]
+    return cluster
+
+
+@pytest.mark.parametrize("lists_from_start", [False, True])
+@pytest.mark.parametrize("removed", [4, 5, 6, 7, 8, 9, 12, 15])
+def test_a_log_with_a_removed_commit_is_neither_read_nor_written(memory, removed, lists_from_start):
+    """The commits before it were taken for all, and the next writer took its number: then nothing was readable."""
+    with_commits(memory, 16)
+    memory.store.lists_from_start = lists_from_start
+    data = memory.store.objects.pop(commit_path(removed))
+    before = dict(memory.store.objects)
+    cluster = memory.open(create=False)
+    for _ in range(2):
+        with pytest.raises(CorruptObjectError, match=MISSING % (removed, removed + 1) if removed < 9 else "is missing"):
+            cluster.describe_topics()
+        with pytest.raises(CorruptObjectError, match="is missing, but"):
+            cluster.create_topic("next")
+    assert memory.store.objects == before
+    memory.store.objects[commit_path(removed)] = data
+    assert len(cluster.describe_topics()) == 16
+    cluster.create_topic("next")
+
+
+@pytest.mark.parametrize("lists_from_start", [False, True])
+def test_of_two_removed_commits_the_first_one_is_named(memory, lists_from_start):
+    with_commits(memory, 8)
+    memory.store.lists_from_start = lists_from_start
+    del memory.store.objects[commit_path(5)], memory.store.objects[commit_path(6)]
+    with pytest.raises(CorruptObjectError, match=MISSING % (5, 7)):
+        names(memory)
+
+
+def test_a_removed_commit_is_found_without_checkpoints(memory):
+    with_commits(memory, 8)
+    for path in [path for path in memory.store.objects if path.startswith("checkpoints/")]:
+        del memory.store.objects[path]
+    del memory.store.objects[commit_path(2)]
+    with pytest.raises(CorruptObjectError, match=MISSING % (2, 3)):
+        names(memory)
+
+
+def test_a_running_process_refuses_a_removed_commit_that_it_sees_a_later_one_of(memory):
+    """Later looks request several commits at once, if the last two found some."""
+    reader, writer = memory.open(), memory.open()
+    reader.describe_topics()
+    for number in range(2):
+        writer.create_topic(f"found{number}")
+        reader.describe_topics()
+    writer.create_topic("lost")
+    writer.create_topic("behind")
+    del memory.store.objects[commit_path(7)]
+    for _ in range(2):
+        with pytest.raises(CorruptObjectError, match=MISSING % (7, 8)):
+            reader.describe_topics()
+    with pytest.raises(CorruptObjectError, match=MISSING % (7, 8)):
+        reader.create_topic("next")
+
+
+@pytest.mark.parametrize("lists_from_start", [False, True])
+def test_a_commit_that_is_created_between_two_requests_is_not_a_removed_one(memory, lists_from_start):
+    """First it is missing, and then a later one exists: created behind it, between the two requests."""
+    with_commits(memory, 6)
+    memory.store.lists_from_start = lists_from_start
+    late = {path: memory.store.objects.pop(path) for path in map(commit_path, (5, 6))}
+    real_get, real_list = memory.store.get, memory.store.list_after
+    seen = []
+
+    def get(path):
+        if path == commit_path(6):
+            memory.store.objects.update(late)
+        if path == commit_path(5):
+            seen.append(path in memory.store.objects)
+        return real_get(path)
+
+    def list_after(prefix, after=""):
+        listed = list(real_list(prefix, after))
+        if prefix == "commits/":
+            memory.store.objects.update(late)
+            listed = [one for one in real_list(prefix, after) if one.path != commit_path(5)]
+        return iter(listed)
+
+    memory.store.get, memory.store.list_after = get, list_after
+    assert {"more5"} <= memory.open(create=False).describe_topics().keys()
+    assert seen == ([False, True] if lists_from_start else [True])
+
+
+def test_foreign_objects_with_later_numbers_are_looked_at_when_a_log_is_opened_and_ignored(memory):
+    for number in range(10, 30):
+        memory.store.put(commit_path(number), b"somebody else's")
+    before = memory.store.requests.copy()
+    assert names(memory) == ALL
+    assert memory.store.requests - before == {"get": 2 + 1 + 1 + 8, "list": 1}
 
 
 @pytest.mark.parametrize("path", ["checkpoints/latest", f"checkpoints/{3:020d}"])
