@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from broker_core.cli.cluster_place import Brokers, CommandConfig, LogLocation, open_cluster
+from broker_core.cli.consumed_topic import ConsumedTopic
 from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.group_commits import GroupCommits
 from broker_core.cli.last_records import start_of_last
@@ -21,9 +22,7 @@ from broker_core.cli.screen import SILENT, byte_progress
 from broker_core.cli.start_offsets import FORMS, Start, parse_start, resolve_start
 from broker_core.cli.stop_signals import STOP_SIGNALS, StopSignals
 from broker_core.cluster import Cluster
-from broker_core.model.exceptions import UnknownPartitionError
-from broker_core.model.identifiers import IsolationLevel, TopicPartition
-from broker_core.topic_producer import describe_existing
+from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
 
 EXAMPLE: Final = "Example: streamlog consume orders --path /data/log"
 
@@ -88,23 +87,21 @@ def consume(
     poll_seconds = OBJECT_POLL_SECONDS if isinstance(path, ObjectUrl) else POLL_SECONDS
     form = Format(form)
     with open_cluster(path, bootstrap_server, command_config) as cluster:
-        partitions = _partitions(cluster, topic, partition)
+        consumed = ConsumedTopic(cluster, topic, only=partition)
         commits = GroupCommits(cluster, group) if group is not None else None
-        if commits is not None:
-            starts = commits.begin(partitions, beginning, level)
-        else:
-            starts = _starts(cluster, partitions, beginning, last, level)
-        readers = [
-            PartitionConsumer(cluster, found, offset, isolation=level, columns=columns_of(form))
-            for found, offset in starts.items()
-        ]
+        starts = _starts(cluster, commits, consumed.partitions(), beginning, last, level)
+        readers = _readers(cluster, consumed, starts, level, form)
         writer = RecordWriter(cluster, readers, renderer(form, to_terminal=sys.stdout.isatty()), level, commits)
-        with _stop_signals(commits) as stop:
+        with _stop_signals(commits) as stop, consumed.watched():
             # A bar would interleave with text on the terminal; it is shown if the output is a pipe or file.
             with byte_progress(f"reading {topic}", is_shown=not sys.stdout.isatty()) as progress:
                 writer.write_present(stop, progress)
             while follow and stop.received is None:
                 select.select([stop.descriptor], [], [], poll_seconds)
+                if added := consumed.maybe_added():
+                    # All of their records came after the command began.
+                    starts = _starts(cluster, commits, added, OffsetSpec.EARLIEST, None, level)
+                    writer.add(_readers(cluster, consumed, starts, level, form))
                 writer.write_present(stop, SILENT)
     raise typer.Exit(stop.exit_code)
 
@@ -121,22 +118,30 @@ def _stop_signals(commits: GroupCommits | None) -> StopSignals:
 
 
 def _starts(
-    cluster: Cluster, partitions: list[TopicPartition], beginning: Start, last: int | None, level: IsolationLevel
+    cluster: Cluster,
+    commits: GroupCommits | None,
+    partitions: list[TopicPartition],
+    beginning: Start,
+    last: int | None,
+    level: IsolationLevel,
 ) -> dict[TopicPartition, int]:
-    """The first offset to read of each partition: `last` records before the end, if given."""
+    """The first offset to read of each partition: the group's, or `last` records before the end, if given."""
+    if commits is not None:
+        return commits.begin(partitions, beginning, level)
     if last is None:
         return resolve_start(cluster, partitions, beginning, level)
     return {partition: start_of_last(cluster, partition, last, level) for partition in partitions}
 
 
-def _partitions(cluster: Cluster, topic: str, only: int | None) -> list[TopicPartition]:
-    count = describe_existing(cluster, topic).partition_count
-    if only is None:
-        return [TopicPartition(topic, number) for number in range(count)]
-    if only >= count:
-        raise UnknownPartitionError(
-            f"topic {topic!r} has no partition {only}: its partitions are 0 to {count - 1}",
-            topic=topic,
-            partition=only,
-        )
-    return [TopicPartition(topic, only)]
+def _readers(
+    cluster: Cluster,
+    consumed: ConsumedTopic,
+    starts: dict[TopicPartition, int],
+    level: IsolationLevel,
+    form: Format,
+) -> list[PartitionConsumer]:
+    columns, topic_id = columns_of(form), consumed.topic_id
+    return [
+        PartitionConsumer(cluster, partition, offset, isolation=level, columns=columns, topic_id=topic_id)
+        for partition, offset in starts.items()
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
+from uuid import UUID
 
 from broker_core.cluster import Cluster
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
@@ -26,19 +27,26 @@ class PartitionConsumer:
         *,
         isolation: IsolationLevel,
         columns: frozenset[str],
+        topic_id: UUID | None = None,
     ) -> None:
+        """`topic_id`: reading raises UnknownTopicError if the topic has another id."""
         self.partition = partition
         self.next_offset = from_offset
         self._cluster = cluster
         self._isolation = isolation
         self._columns = columns
+        self._topic_id = topic_id
         self._aborted = AbortedFilter()
 
     def read(self, until_offset: int) -> Iterator[tuple[Any, int]]:
         """(RecordBatch, bytes read for it) up to `until_offset`; nothing if the position has reached it."""
         while self.next_offset < until_offset:
             fetched = self._cluster.fetch(
-                self.partition, self.next_offset, max_bytes=DEFAULT_FETCH_BYTES, isolation=self._isolation
+                self.partition,
+                self.next_offset,
+                max_bytes=DEFAULT_FETCH_BYTES,
+                isolation=self._isolation,
+                topic_id=self._topic_id,
             )
             self._aborted.add(fetched.aborted_transactions)
             buffer = memoryview(fetched.buffer)

@@ -26,10 +26,14 @@ class RecordWriter:
         commits: GroupCommits | None,
     ) -> None:
         self._cluster = cluster
-        self._readers = readers
+        self._readers = list(readers)
         self._render = render
         self._isolation = isolation
         self._commits = commits
+
+    def add(self, readers: Sequence[PartitionConsumer]) -> None:
+        """More partitions, from the next call on."""
+        self._readers += readers
 
     def write_present(self, stop: StopSignals, progress: ByteProgress) -> None:
         """Writes the records up to the current end, flushes and commits. A signal ends it after whole records."""

@@ -11,7 +11,9 @@ from kio.static.primitive import i32Timedelta
 from support.brokers.kafka_tools import kafka_tool
 from support.brokers.reachable_broker import PASSWORD, PEMS, USER
 from support.brokers.scripted_broker import schema_of
+from support.builders.builders import a_batch, a_record
 from support.clients.confluent_clients import SECONDS, a_consumer
+from support.clients.following import between_polls
 from support.clients.transacting import begin
 
 from broker_core.cli.command_line import run
@@ -55,6 +57,37 @@ def test_a_topic_from_its_creation_to_its_deletion(broker, streamlog):
     assert name in streamlog("topic", "list")[1].decode()
     assert streamlog("topic", "delete", name, "--yes")[0] == 0
     assert streamlog("topic", "describe", name) == (1, b"", f"streamlog: topic {name!r} does not exist\n")
+
+
+def test_follow_reads_added_partitions_and_ends_when_the_topic_is_created_again(broker, client, streamlog, monkeypatch):
+    name = broker.name("followed")
+    client.create_topic(name, partition_count=1)
+
+    def put(number, *values):
+        client.append(TopicPartition(name, number), a_batch([a_record(n, value=v) for n, v in enumerate(values)]))
+
+    def add():
+        client.create_partitions(name, 3)
+        put(2, b"a", b"b")
+
+    def recreate(*values):
+        client.delete_topic(name)
+        client.create_topic(name, partition_count=1)
+        put(0, *values)
+
+    put(0, b"first")
+    between_polls(monkeypatch, add, lambda: put(1, b"c"))
+    group = ("--group", broker.name("followers"))
+    assert streamlog("consume", name, "--follow", *group)[:2] == (130, b"first\na\nb\nc\n")
+    refused = (
+        f"streamlog: topic {name!r} was deleted and created again while it was read: run the command again to read the"
+        " new topic\n"
+    )
+    between_polls(monkeypatch, lambda: recreate(b"new", b"second"))
+    assert streamlog("consume", name, "--follow", "--partition", 0) == (1, b"first\n", refused)
+    # Between two looks the fetch says it, which asks for the topic by its id.
+    between_polls(monkeypatch, lambda: recreate(b"x", b"y", b"z"), look_seconds=1000)
+    assert streamlog("consume", name, "--follow") == (1, b"new\nsecond\n", refused)
 
 
 def test_a_login_and_tls_by_a_properties_file(broker, streamlog, topic, tmp_path):
