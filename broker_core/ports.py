@@ -185,7 +185,7 @@ class ObjectStore(Protocol):
 
     Each write is atomic, and what a write has made is seen by every request that starts after it returned. Every call
     raises ObjectPermissionError, ObjectThrottledError and ObjectStoreUnavailableError; a write raises
-    ObjectOutcomeUnknownError where it may have been applied.
+    ObjectOutcomeUnknownError where it may have been applied, and DiskFullError where a full disk refused it.
     """
 
     @property

@@ -11,6 +11,9 @@ Files and folders are synced before a call returns. File systems have no compare
 one from names that can be created only once. Versions far below the newest one are removed. The replaced version must
 still exist after the new number was created; otherwise a delayed writer could create a number that was used and
 removed before.
+
+If the file system is full, the outcome is known: nothing is linked before its file is complete and synced. No failed
+write leaves its file in .uploads.
 """
 
 from __future__ import annotations
@@ -27,11 +30,13 @@ from typing import Final
 from typing_extensions import Buffer
 
 from broker_core.model.exceptions import (
+    DiskFullError,
     ObjectNotFoundError,
     ObjectOutcomeUnknownError,
     ObjectPermissionError,
     ObjectPreconditionError,
     ObjectStoreUnavailableError,
+    StorageError,
 )
 from broker_core.ports import ObjectEntry, StoredObject
 
@@ -40,6 +45,7 @@ _VERSIONS: Final = "@"
 _KEPT_VERSION_COUNT: Final = 16
 _KEPT_VERSION_SECONDS: Final = 3600
 _REFUSALS: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class FolderStore:
@@ -76,13 +82,19 @@ class FolderStore:
 
     def put(self, path: str, data: Buffer) -> None:
         with self._translated(path, is_write=True):
+            file = self._made_parent(path)
             written = self._written(data)
-            os.replace(written, self._made_parent(path))
-            self._sync_folder(self._file(path))
+            try:
+                os.replace(written, file)
+            except BaseException:
+                _remove(written)
+                raise
+            self._sync_folder(file)
 
     def put_if_absent(self, path: str, data: Buffer) -> str:
         with self._translated(path, is_write=True):
-            self._link(self._written(data), self._made_parent(path))
+            file = self._made_parent(path)
+            self._link(self._written(data), file)
         return "0"
 
     def put_if_matches(self, path: str, data: Buffer, etag: str) -> str:
@@ -183,10 +195,14 @@ class FolderStore:
     def _written(self, data: Buffer) -> str:
         """A synced file with the bytes, not an object yet."""
         name = self._upload_file()
-        with open(name, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with open(name, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            _remove(name)
+            raise
         return name
 
     def _link(self, written: str, file: str) -> None:
@@ -196,14 +212,19 @@ class FolderStore:
         except FileExistsError:
             raise ObjectPreconditionError(f"{file} exists already", object=file) from None
         finally:
-            with suppress(OSError):
-                os.remove(written)
+            _remove(written)
         self._sync_folder(file)
 
     def _sync_folder(self, file: str) -> None:
+        """After the file was linked: whether it is durable is unknown if this fails, on a full disk too."""
         descriptor = os.open(os.path.dirname(file), os.O_RDONLY)
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            path = os.path.relpath(file, self._folder)
+            raise ObjectOutcomeUnknownError(
+                f"{self.url}/{path}: its folder cannot be synced: {error.strerror or error}", url=self.url, object=path
+            ) from error
         finally:
             os.close(descriptor)
 
@@ -217,6 +238,21 @@ class FolderStore:
             where = f"{self.url}/{path}: {error.strerror or error}"
             if error.errno in _REFUSALS:
                 raise ObjectPermissionError(where, url=self.url, object=path) from error
+            if is_write and error.errno in _NO_SPACE:
+                raise DiskFullError(
+                    f"No space left on the device while writing {where}. Nothing was written. Free space on the file"
+                    f" system of {self._folder}, and try again.",
+                    directory=self._folder,
+                    url=self.url,
+                    object=path,
+                ) from error
+            if is_write and error.errno == errno.EFBIG:
+                raise StorageError(
+                    f"A file would be larger than this process may write, while writing {where}. Nothing was written."
+                    " Raise the limit of the process (RLIMIT_FSIZE, ulimit -f), and try again.",
+                    url=self.url,
+                    object=path,
+                ) from error
             if is_write:
                 raise ObjectOutcomeUnknownError(where, url=self.url, object=path) from error
             raise ObjectStoreUnavailableError(where, url=self.url, object=path) from error
@@ -230,18 +266,31 @@ class _FolderUpload:
         self._file = open(name, "xb")  # noqa: SIM115 - closed by finish or abort
 
     def write(self, data: Buffer) -> None:
-        with self._store._translated(self._path, is_write=True):
+        with self._removed_on_error(), self._store._translated(self._path, is_write=True):
             self._file.write(data)
 
     def finish(self) -> None:
-        with self._store._translated(self._path, is_write=True):
+        with self._removed_on_error(), self._store._translated(self._path, is_write=True):
+            file = self._store._made_parent(self._path)
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
-            self._store._link(self._name, self._store._made_parent(self._path))
+            self._store._link(self._name, file)
 
     def abort(self) -> None:
         with suppress(OSError):
             self._file.close()
-        with suppress(OSError):
-            os.remove(self._name)
+        _remove(self._name)
+
+    @contextmanager
+    def _removed_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.abort()
+            raise
+
+
+def _remove(name: str) -> None:
+    with suppress(OSError):
+        os.remove(name)
