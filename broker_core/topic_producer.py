@@ -217,9 +217,17 @@ class TopicProducer:
         self._gathered_bytes = 0
         self._add_to_transaction([part.topic_partition for part in encoded])
         for part in encoded:
-            self._target.append(part.topic_partition, part.batches.buffer)
+            self._append(part)
             part.topic.next_sequences[part.partition] = part.batches.next_sequence
             self.appended_record_count += part.batches.record_count
+
+    def _append(self, part: _EncodedPartition) -> None:
+        name = part.topic_partition.topic
+        try:
+            self._target.append(part.topic_partition, part.batches.buffer)
+        except (UnknownTopicError, UnknownPartitionError) as error:
+            # It was found before, with the partition: a topic may exist again, with fewer.
+            raise UnknownTopicError(f"topic {name!r} was deleted during the write", topic=name) from error
 
     def _add_to_transaction(self, partitions: Collection[TopicPartition]) -> None:
         added = set(partitions) - self._partitions_in_transaction

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from broker_core.cli.error_sentence import UsageError
 from broker_core.cluster import Cluster
 from broker_core.model.exceptions import OffsetOutOfRangeError
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FORMS = "earliest, latest, an offset, or a time such as 2026-01-31T12:00:00Z"
 
 
@@ -47,7 +48,8 @@ def parse_start(text: str) -> Start:
         raise UsageError(f"--from {text!r} is not valid: give {FORMS}") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return StartTime(timestamp_ms=max(0, int(moment.timestamp() * 1000)))
+    # Not by moment.timestamp(): a float may be a millisecond too low.
+    return StartTime(timestamp_ms=max(0, -((_EPOCH - moment) // timedelta(milliseconds=1))))
 
 
 def resolve_start(

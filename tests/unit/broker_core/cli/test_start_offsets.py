@@ -24,6 +24,23 @@ def test_a_start_position_is_a_word_an_offset_or_a_time(text, meaning):
     assert parse_start(text) == meaning
 
 
+@pytest.mark.parametrize(
+    ("second", "second_ms"),
+    [
+        ("1970-01-01T02:18:32", 8_312_000), ("2026-07-29T10:11:12", 1_785_319_872_000),
+        ("6429-10-01T08:06:09", 140_736_125_169_000),
+    ],
+)  # fmt: skip
+def test_a_time_is_exact_to_the_millisecond(second, second_ms):
+    # As a float times 1000 some were a millisecond too low.
+    for ms in range(1000):
+        assert parse_start(f"{second}.{ms:03}Z") == StartTime(timestamp_ms=second_ms + ms)
+
+
+def test_a_time_between_two_milliseconds_is_the_later_one():
+    assert parse_start("1970-01-01T00:00:00.0011Z") == StartTime(timestamp_ms=2)
+
+
 @pytest.mark.parametrize("text", ["", "yesterday", "-5", "12x", "2024-13-01"])
 def test_anything_else_is_refused_with_the_valid_forms(text):
     with pytest.raises(UsageError, match="earliest, latest, an offset, or a time"):
