@@ -103,9 +103,11 @@ def _partition(node: QuorumNode, topic: str, index: int, now_ms: int) -> dict[st
         return {"error_code": ErrorCode.unknown_topic_or_partition}
     leading = node.voter.leading
     if leading is None:
+        leader_id = node.voter.election.leader_id
+        who = f"node {leader_id} does" if leader_id >= 0 else "no leader is known"
         return {
             "error_code": ErrorCode.not_leader_or_follower,
-            "error_message": f"node {node.settings.node_id} does not lead the quorum",
+            "error_message": f"node {node.settings.node_id} does not lead the quorum; {who}",
         }
     return _as_the_leader(node, leading, now_ms)
 
