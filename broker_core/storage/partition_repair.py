@@ -9,7 +9,7 @@ from broker_core.log.segment_table import Segment
 from broker_core.model.exceptions import CorruptDataError
 from broker_core.ports import FileSystem
 from broker_core.storage.batch_walk import valid_prefix
-from broker_core.storage.checkpoints import read_small_file, write_atomically
+from broker_core.storage.checkpoints import open_replacement, read_small_file, write_atomically
 from broker_core.storage.recovery import LoadedPartition, RecoveredSegment
 from broker_core.storage.segment_indexes import SegmentExtent, build_indexes
 from broker_core.storage.segment_leftovers import delete_segments, remove_if_there
@@ -22,6 +22,7 @@ from broker_core.storage.segment_names import (
     TRANSACTION_INDEX,
     segment_path,
 )
+from broker_core.storage.storage_errors import NO_SPACE
 
 
 def repair_partition(fs: FileSystem, loaded: LoadedPartition, *, index_interval_bytes: int) -> None:
@@ -132,7 +133,8 @@ def write_index_files(
     time_entries: bytes | bytearray,
     transaction_entries: bytes | bytearray | None = None,
 ) -> None:
-    """Replaces the index files with different content. `transaction_entries` None: leave that file unchanged."""
+    """Replaces the index files with different content, as far as a full disk lets it. `transaction_entries` None: leave
+    that file unchanged."""
     wanted = [(OFFSET_INDEX, offset_entries), (TIME_INDEX, time_entries)]
     if transaction_entries is not None:
         wanted.append((TRANSACTION_INDEX, transaction_entries))
@@ -141,4 +143,16 @@ def write_index_files(
         found = read_small_file(fs, path)
         is_missing = found is None and (content or kind != TRANSACTION_INDEX)
         if is_missing or (found is not None and found != content):
-            write_atomically(fs, path, bytes(content))
+            _write_index(fs, path, bytes(content), is_needed=kind == TRANSACTION_INDEX)
+
+
+def _write_index(fs: FileSystem, path: str, content: bytes, *, is_needed: bool) -> None:
+    """On a full disk an index that is not needed is emptied: look-ups then read more, and retention, which would free
+    space, is not kept from its work."""
+    try:
+        write_atomically(fs, path, content)
+    except OSError as error:
+        if is_needed or error.errno not in NO_SPACE:
+            raise
+        if fs.exists(path):
+            open_replacement(fs, path).close()

@@ -125,6 +125,11 @@ class SegmentAppender:
         self._time_index.cut_back(mark.time_index_bytes)
         self._offset_index.cut_back(mark.offset_index_bytes)
 
+    def clear_lookup_indexes(self) -> None:
+        """Empties the offset index and the time index, which then serve only batches that come after."""
+        self._offset_index.cut_back(0)
+        self._time_index.cut_back(0)
+
     def cut_back_log(self, mark: AppendMark) -> None:
         self._log.truncate(mark.log_bytes)
 

@@ -156,6 +156,23 @@ def test_retention_frees_a_full_disk_of_a_log_that_has_expired_as_a_whole():
     assert append(store).result.base_offset == 36
 
 
+def test_retention_frees_a_full_disk_of_a_log_of_one_segment_and_keeps_its_producers():
+    fs = a_disk()
+    store = a_store(fs, **{"retention.ms": "5500", "index.interval.bytes": "0"})
+    for number in range(12):
+        append(store, a_batch(1, producer=(5, 0, number)))
+    store.refresh()
+    fs.fill_up_after(0)
+    assert store.apply_retention(SOME_TIME_MS + 99_000) == 1
+    assert fs.hits["disk_full"]
+    assert [path for path in fs.snapshot() if path.endswith(".log")] == [f"{DIRECTORY}/{12:020}.log"]
+    store = a_store(fs)
+    store.refresh()
+    assert store.producer_entry(5).last_sequence == 11
+    assert append(store).result.base_offset == 12
+    assert store.verify() == []
+
+
 def test_deleting_records_frees_a_full_disk_and_then_checkpoints_the_log_start():
     fs = a_disk()
     store = a_long_log(fs)
@@ -180,24 +197,24 @@ def test_deleting_records_that_frees_nothing_changes_nothing_on_a_full_disk():
 
 
 @pytest.mark.parametrize("is_power_lost", [False, True])
-@pytest.mark.parametrize("change", ["delete_records", "retention", "expired_log"])
+@pytest.mark.parametrize("change", ["delete_records", "retention", "expired_log", "expired_segment"])
 def test_a_crash_while_a_full_disk_is_freed_loses_nothing_that_should_stay(change, is_power_lost):
-    until_ms = SOME_TIME_MS + (99_000 if change == "expired_log" else 11_000)
-    kept_from = {"delete_records": 20, "retention": 18, "expired_log": 36}[change]
+    until_ms = SOME_TIME_MS + (99_000 if change.startswith("expired") else 11_000)
+    kept_from = {"delete_records": 20, "retention": 18, "expired_log": 36, "expired_segment": 36}[change]
+    configs = {"retention.ms": "5500", **({"internal.segment.bytes": "9999"} if change == "expired_segment" else {})}
     for call in range(1000):
         fs = a_disk()
         reader = a_store(fs, writable=False)
-        store = a_long_log(fs, **{"retention.ms": "5500"})
+        store = a_long_log(fs, **configs)
         fs.fill_up_after(0)
         fs.kill_at_call(call)
         try:
             store.delete_records(20) if change == "delete_records" else store.apply_retention(until_ms)
         except Killed:
-            fs.restart()
-            if is_power_lost:
-                fs.power_loss()
-                fs.free_space()  # indexes that the device lost are written again
-            store = a_store(fs, **SMALL_SEGMENTS, **{"retention.ms": "5500"})
+            fs.power_loss() if is_power_lost else fs.restart()
+            if change == "expired_segment":
+                fs.free_space()  # for the producers at the start of a segment that was begun
+            store = a_store(fs, **(SMALL_SEGMENTS | configs))
             store.refresh()
             start = store.bounds().log_start_offset
             assert start <= kept_from
