@@ -19,8 +19,8 @@ from broker_core.metadata.config_resource import ConfigResource
 from broker_core.metadata.metadata_records import ClearElrRecord, ConfigRecord, MetadataRecord
 from broker_core.model.exceptions import InvalidConfigError, InvalidRequestError, UnknownTopicError
 from broker_core.model.limits import MAX_CONFIG_VALUE_CHARACTERS
+from broker_core.model.list_changes import appended, subtracted
 from broker_core.model.setting_kind import SettingKind
-from broker_core.model.setting_parsers import items_of
 from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_name import validate_topic_name
 from broker_core.model.topic_settings import SETTINGS, unknown_setting
@@ -91,17 +91,17 @@ def _value_of(resource: ConfigResource, current: Mapping[str, str], change: Conf
         raise InvalidRequestError(f"Null value not supported for : {change.name}")
     if change.operation is ConfigOperation.SET:
         return change.value
-    items, given = items_of(_list_now(resource, current, change.name)), items_of(change.value)
-    if change.operation is ConfigOperation.APPEND:
-        return ",".join([*items, *(item for item in given if item not in items)])
-    return ",".join(item for item in items if item not in given)
+    now = _list_now(resource, current, change)
+    return (appended if change.operation is ConfigOperation.APPEND else subtracted)(now, change.value)
 
 
-def _list_now(resource: ConfigResource, current: Mapping[str, str], name: str) -> str:
-    setting = SETTINGS.get(name) if resource is ConfigResource.TOPIC else None
+def _list_now(resource: ConfigResource, current: Mapping[str, str], change: ConfigChange) -> str:
+    setting = SETTINGS.get(change.name) if resource is ConfigResource.TOPIC else None
     if setting is None or setting.kind is not SettingKind.LIST:
-        raise InvalidConfigError(f"Can't APPEND or SUBTRACT to key {name} because its type is not LIST.", setting=name)
-    return current.get(name, setting.default or "")
+        raise InvalidConfigError(
+            f"Can't {change.operation.name} to key {change.name} because its type is not LIST.", setting=change.name
+        )
+    return current.get(change.name, setting.default or "")
 
 
 def _planned(

@@ -47,8 +47,8 @@ class ConfigOwner(Protocol):
 
     def knows(self, name: str) -> bool: ...
 
-    def list_now(self, name: str, current: Mapping[str, str]) -> str:
-        """The value that counts of a list. Raises InvalidConfigError for what is none."""
+    def list_now(self, name: str, current: Mapping[str, str]) -> str | None:
+        """The value that counts of a list, None for another setting. Raises InvalidConfigError for an unknown one."""
         ...
 
     def plan(self, controller: MetadataController, changes: Changes) -> CoordinatorResult[MetadataRecord, Any]:
@@ -92,11 +92,11 @@ class _TopicOwner:
     def knows(self, name: str) -> bool:
         return name in SETTINGS
 
-    def list_now(self, name: str, current: Mapping[str, str]) -> str:
+    def list_now(self, name: str, current: Mapping[str, str]) -> str | None:
         if name not in SETTINGS:
             raise unknown_setting(name)
         if SETTINGS[name].kind is not SettingKind.LIST:
-            raise _no_list(name)
+            return None
         return current.get(name, self._node.config.topic_defaults.configs.get(name, SETTINGS[name].default or ""))
 
     def plan(self, controller: MetadataController, changes: Changes) -> CoordinatorResult[MetadataRecord, Any]:
@@ -124,8 +124,8 @@ class _GroupOwner:
     def knows(self, name: str) -> bool:
         return name in GROUP_SETTINGS
 
-    def list_now(self, name: str, current: Mapping[str, str]) -> str:
-        raise _no_list(name)
+    def list_now(self, name: str, current: Mapping[str, str]) -> str | None:
+        return None
 
     def plan(self, controller: MetadataController, changes: Changes) -> CoordinatorResult[MetadataRecord, Any]:
         kept = {name: value for name, value in self.current(controller.image).items() if name not in changes}
@@ -161,11 +161,11 @@ class _BrokerOwner:
     def knows(self, name: str) -> bool:
         return is_changeable(name)
 
-    def list_now(self, name: str, current: Mapping[str, str]) -> str:
+    def list_now(self, name: str, current: Mapping[str, str]) -> str | None:
         check_names([name], is_of_all=not self._name)
         setting = known_setting(name)
         if setting.kind is not SettingKind.LIST:
-            raise _no_list(name)
+            return None
         return current.get(name, setting.default or "")
 
     def plan(self, controller: MetadataController, changes: Changes) -> CoordinatorResult[MetadataRecord, Any]:
@@ -201,7 +201,3 @@ class _BrokerOwner:
             raise InvalidConfigError("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
         if changes[MIN_INSYNC_REPLICAS] is None:
             raise InvalidConfigError("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
-
-
-def _no_list(name: str) -> InvalidConfigError:
-    return InvalidConfigError(f"Can't APPEND or SUBTRACT to key {name} because its type is not LIST.", setting=name)

@@ -9,8 +9,8 @@ from typing import Any, Final
 from broker_core.handlers.call import Call
 from broker_core.handlers.config_changes import alter_each, require_value
 from broker_core.handlers.config_owners import Changes, ConfigOwner
-from broker_core.model.exceptions import InvalidRequestError, StreamlogError
-from broker_core.model.setting_parsers import items_of
+from broker_core.model.exceptions import InvalidConfigError, InvalidRequestError, StreamlogError
+from broker_core.model.list_changes import appended, subtracted
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
@@ -33,23 +33,20 @@ def _planned(owner: ConfigOwner, current: Mapping[str, str], resource: Any) -> C
         if config.config_operation == _SET:
             changes[config.name] = value
         elif config.config_operation in _LIST_OPERATIONS:
-            items = items_of(owner.list_now(config.name, current))
-            changes[config.name] = ",".join(_LIST_OPERATIONS[config.config_operation](items, items_of(value)))
+            name, change_list = _LIST_OPERATIONS[config.config_operation]
+            now = owner.list_now(config.name, current)
+            if now is None:
+                raise InvalidConfigError(
+                    f"Can't {name} to key {config.name} because its type is not LIST.", setting=config.name
+                )
+            changes[config.name] = change_list(now, value)
         else:
             # UNKNOWN_SERVER_ERROR, as Kafka answers.
             raise StreamlogError(f"Unknown operation type {config.config_operation} for {config.name}")
     return changes
 
 
-def _added(items: list[str], more: list[str]) -> list[str]:
-    return items + [item for item in more if item not in items]
-
-
-def _taken_away(items: list[str], fewer: list[str]) -> list[str]:
-    return [item for item in items if item not in fewer]
-
-
-_LIST_OPERATIONS: Final[dict[int, Callable[[list[str], list[str]], list[str]]]] = {
-    _APPEND: _added,
-    _SUBTRACT: _taken_away,
+_LIST_OPERATIONS: Final[dict[int, tuple[str, Callable[[str, str], str]]]] = {
+    _APPEND: ("APPEND", appended),
+    _SUBTRACT: ("SUBTRACT", subtracted),
 }

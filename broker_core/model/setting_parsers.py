@@ -2,17 +2,18 @@
 
     Invalid value 3 for configuration segment.bytes: Value must be at least 1048576
 
-Blanks around a value and a plus sign are allowed, underscores and hexadecimal numbers are not. A parser is called with
-the setting's name and its text, and raises InvalidConfigError with the fields `setting` and `value`.
+Blanks around a value are allowed. A parser is called with the setting's name and its text, and raises
+InvalidConfigError with the fields `setting` and `value`. The message has the text if it cannot be parsed, and the
+parsed value if that is out of range.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.identifiers import TimestampType
+from broker_core.model.java_numbers import JAVA_BLANKS, read_double, read_whole_number, show_double
 
 SettingValue = bool | int | float | str | frozenset[str] | tuple[str, ...] | TimestampType
 Parser = Callable[[str, str], SettingValue]
@@ -20,10 +21,8 @@ Parser = Callable[[str, str], SettingValue]
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
-JAVA_BLANKS = "".join(map(chr, range(0x21)))
-_MAX_LONG_DIGITS = 19
-_WHOLE_NUMBER = re.compile(r"[+-]?\d+")
-_DECIMAL_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?")
+_LIST_BLANKS = " \t\n\v\f\r"
+"""What Kafka removes around a comma."""
 
 
 def invalid_value(name: str, value: str, why: str) -> InvalidConfigError:
@@ -31,17 +30,20 @@ def invalid_value(name: str, value: str, why: str) -> InvalidConfigError:
     return InvalidConfigError(f"Invalid value {value} for configuration {name}: {why}", setting=name, value=value)
 
 
+def empty_item(name: str, value: str) -> InvalidConfigError:
+    """The error for a list with an empty item, in Kafka's words, which are not like those for other values."""
+    return InvalidConfigError(f"Configuration '{name}' values must not be empty.", setting=name, value=value)
+
+
 def _whole_number(java_type: str, lowest: int, highest: int, at_least: int | None, at_most: int | None) -> Parser:
     def parse(name: str, value: str) -> int:
-        text = value.strip(JAVA_BLANKS)
-        digits = text.lstrip("+-0")
-        number = int(text) if _WHOLE_NUMBER.fullmatch(text) and len(digits) <= _MAX_LONG_DIGITS else None
+        number = read_whole_number(value)
         if number is None or not lowest <= number <= highest:
             raise invalid_value(name, value, f"Not a number of type {java_type}")
         if at_least is not None and number < at_least:
-            raise invalid_value(name, value, f"Value must be at least {at_least}")
+            raise invalid_value(name, str(number), f"Value must be at least {at_least}")
         if at_most is not None and number > at_most:
-            raise invalid_value(name, value, f"Value must be no more than {at_most}")
+            raise invalid_value(name, str(number), f"Value must be no more than {at_most}")
         return number
 
     return parse
@@ -56,20 +58,19 @@ def long_parser(at_least: int | None = None) -> Parser:
 
 
 def double(name: str, value: str) -> float:
-    # Kafka takes NaN too, with which no log is ever dirty enough and none is clean: refused as not a number.
-    text = value.strip(JAVA_BLANKS)
-    if not _DECIMAL_NUMBER.fullmatch(text):
+    number = read_double(value)
+    if number is None:
         raise invalid_value(name, value, "Not a number of type DOUBLE")
-    return float(text.rstrip("fFdD"))
+    return number
 
 
 def ratio(name: str, value: str) -> float:
-    """From 0 to 1."""
+    """From 0 to 1, or NaN as in Kafka: no log is ever dirty enough."""
     number = double(name, value)
     if number < 0:
-        raise invalid_value(name, value, "Value must be at least 0")
+        raise invalid_value(name, show_double(number), "Value must be at least 0")
     if number > 1:
-        raise invalid_value(name, value, "Value must be no more than 1")
+        raise invalid_value(name, show_double(number), "Value must be no more than 1")
     return number
 
 
@@ -89,7 +90,7 @@ def one_of(*choices: str) -> Parser:
     def parse(name: str, value: str) -> str:
         text = value.strip(JAVA_BLANKS)
         if text not in choices:
-            raise invalid_value(name, value, f"String must be one of: {', '.join(choices)}")
+            raise invalid_value(name, text, f"String must be one of: {', '.join(choices)}")
         return text
 
     return parse
@@ -97,7 +98,7 @@ def one_of(*choices: str) -> Parser:
 
 def items_of(value: str) -> list[str]:
     text = value.strip(JAVA_BLANKS)
-    return [item.strip(JAVA_BLANKS) for item in text.split(",")] if text else []
+    return [item.strip(_LIST_BLANKS) for item in text.split(",")] if text else []
 
 
 def set_of(*choices: str) -> Parser:
@@ -105,7 +106,7 @@ def set_of(*choices: str) -> Parser:
         items = items_of(value)
         for item in items:
             if not item:
-                raise invalid_value(name, value, f"Configuration '{name}' values must not be empty.")
+                raise empty_item(name, value)
             if item not in choices:
                 raise invalid_value(name, item, f"String must be one of: {', '.join(choices)}")
         return frozenset(items)

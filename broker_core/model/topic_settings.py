@@ -2,8 +2,7 @@
 
 A setting is kept as the string that the user gave, as Kafka's ConfigRecord keeps it; `Setting.parse` gives its value or
 raises InvalidConfigError with Kafka's own words: `Invalid value 3 for configuration segment.bytes: Value must be at
-least 1048576`. Numbers and booleans are read as Java reads them (blanks around them and a plus sign are allowed,
-underscores and hexadecimal are not). Lists are separated by commas.
+least 1048576`. Numbers and booleans are read as Java reads them (`java_numbers`). Lists are separated by commas.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from types import MappingProxyType
 
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.identifiers import TimestampType
+from broker_core.model.java_numbers import JAVA_BLANKS
 from broker_core.model.setting_kind import SettingKind, shown_value
 from broker_core.model.setting_parsers import (
     LONG_MAX,
@@ -31,7 +31,7 @@ from broker_core.model.setting_parsers import (
     set_of,
 )
 
-_THROTTLED_REPLICA = re.compile(r"\d+:\d+")
+_THROTTLED_REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,17 +70,17 @@ def _gzip_level(name: str, value: str) -> int:
     level = int_parser()(name, value)
     assert isinstance(level, int)
     if level != -1 and not 1 <= level <= 9:
-        raise invalid_value(name, value, "Value must be between 1 and 9 or equal to -1")
+        raise invalid_value(name, str(level), "Value must be between 1 and 9 or equal to -1")
     return level
 
 
 def _no_remote_storage(name: str, value: str) -> bool:
     if boolean(name, value):
-        raise invalid_value(
-            name,
-            value,
+        raise InvalidConfigError(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage.",
+            setting=name,
+            value=value,
         )
     return False
 
@@ -91,15 +91,16 @@ def _timestamp_type(name: str, value: str) -> TimestampType:
 
 
 def _throttled_replicas(name: str, value: str) -> tuple[str, ...]:
-    items = items_of(value)
-    if items != ["*"] and not all(_THROTTLED_REPLICA.fullmatch(item) for item in items):
+    """Kafka ignores empty items."""
+    items = [item.strip(JAVA_BLANKS) for item in items_of(value)]
+    if "".join(items) != "*" and not all(_THROTTLED_REPLICA.fullmatch(item) for item in items):
         raise invalid_value(
             name,
             f"[{', '.join(items)}]",
             f"{name} must be the literal '*' or a list of replicas in the following format: "
             "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
         )
-    return tuple(items)
+    return tuple(item for item in items if item)
 
 
 def _setting(name: str, kind: SettingKind, default: str | None, parser: Parser) -> tuple[str, Setting]:

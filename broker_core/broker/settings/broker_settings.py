@@ -21,6 +21,7 @@ from broker_core.model.setting_parsers import (
     Parser,
     SettingValue,
     boolean,
+    empty_item,
     int_parser,
     invalid_value,
     items_of,
@@ -63,7 +64,7 @@ def listed(name: str, value: str) -> tuple[str, ...]:
     """A parser for lists that keeps the order."""
     items = items_of(value)
     if not all(items):
-        raise invalid_value(name, value, f"Configuration '{name}' values must not be empty.")
+        raise empty_item(name, value)
     return tuple(items)
 
 

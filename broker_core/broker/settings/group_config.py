@@ -16,8 +16,9 @@ from typing import Final
 from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.broker.settings.setting_layers import SettingSource, Synonym
 from broker_core.model.exceptions import InvalidConfigError
+from broker_core.model.java_numbers import JAVA_BLANKS
 from broker_core.model.setting_kind import SettingKind, shown_value
-from broker_core.model.setting_parsers import JAVA_BLANKS, Parser, boolean, int_parser, invalid_value, one_of
+from broker_core.model.setting_parsers import Parser, boolean, int_parser, invalid_value, one_of
 
 SERVED_PREFIX: Final = "consumer."
 

@@ -46,6 +46,20 @@ def test_lists_grow_and_shrink(cluster):
     assert change(cluster, TOPIC, "t", ("cleanup.policy", "delete", "SUBTRACT"))["cleanup.policy"] == "compact"
 
 
+def test_list_items_are_compared_as_they_were_typed(cluster):
+    change(cluster, TOPIC, "t", ("cleanup.policy", " delete , compact "))
+    assert (
+        change(cluster, TOPIC, "t", ("cleanup.policy", "delete", "SUBTRACT"))["cleanup.policy"] == " delete , compact "
+    )
+    assert change(cluster, TOPIC, "t", ("cleanup.policy", " delete ", "SUBTRACT"))["cleanup.policy"] == " compact "
+
+
+@pytest.mark.parametrize("operation", ["APPEND", "SUBTRACT"])
+def test_the_refusal_of_a_setting_that_is_no_list_names_the_operation(cluster, operation):
+    with pytest.raises(StreamlogError, match=f"Can't {operation} to key retention.ms because its type is not LIST"):
+        change(cluster, TOPIC, "t", ("retention.ms", "1", operation))
+
+
 def test_a_replacement_resets_what_it_does_not_name(cluster):
     cluster.ask(lambda facts: plan_config_replacement(facts, TOPIC, "t", {"segment.ms": "9"}))
     assert dict(cluster.image.configs_of(TOPIC, "t")) == {"segment.ms": "9"}

@@ -56,6 +56,22 @@ def test_list_items_are_appended_and_subtracted(node):
     assert settings(node)["cleanup.policy"] == "compact"
 
 
+def test_list_items_are_compared_as_they_were_typed(node):
+    """As in Kafka 4.3.1. With the blanks removed, `compact` alone was left."""
+    assert alter(node, ("cleanup.policy", SET, " delete , compact ")) == "none"
+    assert alter(node, ("cleanup.policy", APPEND, " compact")) == "none"
+    assert alter(node, ("cleanup.policy", SUBTRACT, "delete")) == "none"
+    assert settings(node)["cleanup.policy"] == "delete,compact"
+    assert alter(node, ("cleanup.policy", SUBTRACT, " delete ")) == "none"
+    assert settings(node)["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(("operation", "name"), [(APPEND, "APPEND"), (SUBTRACT, "SUBTRACT")])
+def test_a_setting_that_is_no_list_is_refused_with_kafkas_message(node, operation, name):
+    (answer,) = ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, None, **request(("retention.ms", operation, "5"))).responses
+    assert answer.error_message == f"Can't {name} to key retention.ms because its type is not LIST."
+
+
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
