@@ -50,7 +50,7 @@ class CommitTail:
             if self.fold(image, _WINDOW_OF_LOADED_IMAGE) < _LEAST_SEEN_AFTER_LOADED:
                 self._fold_next(image, _WINDOW_OF_LOADED_IMAGE)
             return
-        left = listed.count
+        left = listed.commit_count
         while left > 0 and not self._fold_next(image, min(left, _LISTED_WINDOW)):
             left -= _LISTED_WINDOW
         if listed.later:

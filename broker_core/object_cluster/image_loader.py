@@ -56,7 +56,7 @@ logger: Final = logging.getLogger(__name__)
 class ListedCommits(NamedTuple):
     """How many commits follow an image without a gap, and the first objects with later numbers."""
 
-    count: int
+    commit_count: int
     later: Sequence[str]
 
 
