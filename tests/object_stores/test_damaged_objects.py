@@ -89,11 +89,14 @@ def test_damage_is_reported_or_harmless(memory, kind):
 
 
 @pytest.mark.parametrize("is_staged", [False, True])
-def test_a_removed_commit_whose_number_is_used_again_is_named_and_moves_no_offset(is_staged):
+def test_a_removed_commit_whose_number_a_running_process_uses_again_is_named_and_moves_no_offset(is_staged):
+    """A process that opens the log is refused; one whose image ends before the removed commit sees no later one."""
     memory = MemoryLog()
-    writer = memory.open()
+    writer, running = memory.open(), memory.open()
     writer.create_topic("t")
     for number in range(3):
+        if number == 1:
+            running.describe_topics(["t"])
         if is_staged:
             plan = writer.plan_staging(["t"])
             upload = writer.stage(plan)
@@ -102,7 +105,9 @@ def test_a_removed_commit_whose_number_is_used_again_is_named_and_moves_no_offse
         else:
             append_values(writer, "t", f"v{number}")
     del memory.store.objects["commits/00000000000000000003"]
-    append_values(memory.open(), "t", "into the hole")
+    with pytest.raises(CorruptObjectError, match=r"commits/0+3 is missing, but commits/0+4 exists"):
+        append_values(memory.open(), "t", "refused")
+    append_values(running, "t", "into the hole")
     with pytest.raises(CorruptObjectError, match=r"commits/0+4 does not fit .* another commit 3, which was removed"):
         memory.open().fetch(PARTITIONS[0], 0, max_bytes=1000)
 
