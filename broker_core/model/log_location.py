@@ -42,9 +42,13 @@ def local_directory(location: str) -> str:
     if not scheme:
         return location
     if scheme != LOCAL_SCHEME:
-        raise InvalidConfigError(
-            f"{location} is not a local directory (write ./{location} for a local folder of that name)"
+        is_url = location[len(scheme) + 1 :].startswith("/")
+        hint = (
+            "the URL of a log begins with file:///, or with s3:// or another object store's scheme"
+            if is_url
+            else f"write ./{location} for a local folder of that name"
         )
+        raise InvalidConfigError(f"{location} is not a local directory ({hint})")
     return _path_of_file_url(location)
 
 
