@@ -30,6 +30,7 @@ from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import MetadataRecord
 from broker_core.model.exceptions import InvalidConfigError, InvalidRequestError, UnknownTopicError
 from broker_core.model.setting_kind import SettingKind
+from broker_core.model.setting_parsers import items_of
 from broker_core.model.topic_name import validate_topic_name
 from broker_core.model.topic_settings import SETTINGS, unknown_setting
 
@@ -97,7 +98,11 @@ class _TopicOwner:
             raise unknown_setting(name)
         if SETTINGS[name].kind is not SettingKind.LIST:
             return None
-        return current.get(name, self._node.config.topic_defaults.configs.get(name, SETTINGS[name].default or ""))
+        if name in current:
+            return current[name]
+        # The topic's own value counts as it was typed, the node's as it was parsed.
+        default = self._node.config.topic_defaults.configs.get(name, SETTINGS[name].default or "")
+        return ",".join(dict.fromkeys(items_of(default)))
 
     def plan(self, controller: MetadataController, changes: Changes) -> CoordinatorResult[MetadataRecord, Any]:
         return controller.plan_alter_topic_configs(self._name, changes)
