@@ -34,7 +34,7 @@ def test_a_local_path_is_returned_unchanged(location, path):
         ("s3://bucket/log", "is not a local directory"),
         ("s3:/bucket/log", "is not a local directory"),  # what pathlib makes of two slashes
         ("S3A://bucket/log", "is not a local directory"),
-        ("hdfs://host/data", "hdfs://host/data is not a local directory (the URL of a log begins with file:///, or with s3:// or"),
+        ("hdfs://host/data", "is not a local directory (the URL of a log begins with file:///, or with s3:// or"),
         ("dbfs:/data", "dbfs:"),
         ("abfss://container@account.dfs.core.windows.net/log", "abfss:"),
         ("gs://bucket/log", "gs:"),
