@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import signal
 import sys
 from enum import StrEnum
 from typing import Annotated, Final
@@ -20,7 +21,7 @@ from broker_core.cli.record_text import Format, columns_of, renderer
 from broker_core.cli.record_writer import RecordWriter
 from broker_core.cli.screen import SILENT, byte_progress
 from broker_core.cli.start_offsets import FORMS, Start, parse_start, resolve_start
-from broker_core.cli.stop_signals import STOP_SIGNALS, StopSignals
+from broker_core.cli.stop_signals import StopSignals
 from broker_core.cluster import Cluster
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
 
@@ -114,7 +115,7 @@ def _refuse_with_last(last: int | None, *, start: str | None, group: str | None)
 
 def _stop_signals(commits: GroupCommits | None) -> StopSignals:
     """Without a group there is nothing to commit: Ctrl-C ends the command at once."""
-    return StopSignals(() if commits is None else STOP_SIGNALS)
+    return StopSignals() if commits is not None else StopSignals((signal.SIGINT,), is_interrupting=True)
 
 
 def _starts(

@@ -32,9 +32,14 @@ _SAME_SECONDS: Final = 1.0
 class StopSignals:
     """Notes the first signal and makes `descriptor` readable; a second one raises KeyboardInterrupt."""
 
-    def __init__(self, numbers: Sequence[int] = STOP_SIGNALS) -> None:
-        """`numbers`: the signals to handle; the others keep their behavior."""
+    def __init__(self, numbers: Sequence[int] = STOP_SIGNALS, *, is_interrupting: bool = False) -> None:
+        """`numbers`: the signals to handle; the others keep their behavior.
+
+        `is_interrupting`: the first one raises KeyboardInterrupt, too. Python drops an exception that is raised in a
+        destructor or a weak reference's callback, so a loop that has to end looks at `received` as well.
+        """
         self._numbers = numbers
+        self._is_interrupting = is_interrupting
         self.received: int | None = None
         self.descriptor, self._write_end = os.pipe()
         self._received_at_s = 0.0
@@ -71,3 +76,5 @@ class StopSignals:
             return
         self.received, self._received_at_s = number, time.monotonic()
         os.write(self._write_end, b"!")
+        if self._is_interrupting:
+            raise KeyboardInterrupt

@@ -1,6 +1,7 @@
 import os
 import select
 import signal
+import sys
 
 import pytest
 
@@ -50,3 +51,27 @@ def test_signals_ignored_by_the_parent_stay_ignored_and_handlers_are_restored():
         assert signal.getsignal(signal.SIGINT) is before
     finally:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def test_an_interrupt_that_a_destructor_swallows_is_noted_all_the_same():
+    # Python drops what a destructor raises: `consume --follow` went on after such a Ctrl-C.
+    class Interrupted:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with StopSignals((signal.SIGINT,), is_interrupting=True) as stop:
+        dropped = []
+        before, sys.unraisablehook = sys.unraisablehook, lambda error: dropped.append(error.exc_type)
+        try:
+            Interrupted()
+        finally:
+            sys.unraisablehook = before
+        assert dropped == [KeyboardInterrupt]
+        assert (stop.received, is_readable(stop.descriptor)) == (signal.SIGINT, True)
+
+
+def test_an_interrupting_signal_raises_at_once():
+    with StopSignals((signal.SIGINT,), is_interrupting=True) as stop:
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert stop.exit_code == 130

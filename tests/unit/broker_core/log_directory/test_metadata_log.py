@@ -1,3 +1,4 @@
+import itertools
 import threading
 from pathlib import Path
 
@@ -164,7 +165,7 @@ def test_a_change_during_a_close_completes_or_raises(path):
 
     def change(log, number):
         try:
-            for count in range(100):
+            for count in itertools.count():  # until the log is closed
                 made.append(create(log, f"t{number}-{count}"))
         except Exception as error:
             errors.append(error)
