@@ -141,6 +141,8 @@ class RecordFetch:
                 raise self._refusal_of_id(partition, topic_id, entry.error_code, deadline)
             if entry.error_code == ErrorCode.offset_out_of_range:
                 raise self._out_of_range(partition, from_offset, deadline)
+            if entry.error_code == ErrorCode.corrupt_message:
+                raise _damaged(partition, from_offset)
             if entry.error_code != ErrorCode.none:
                 raise broker_error(entry.error_code, f"fetch {partition}")
             if topic_id is not None and asked_id is None:
@@ -179,6 +181,17 @@ class RecordFetch:
             log_start_offset=bounds.log_start_offset,
             log_end_offset=bounds.log_end_offset,
         )
+
+
+def _damaged(partition: TopicPartition, from_offset: int) -> StreamlogError:
+    """The answer does not say where the batch begins or ends."""
+    return broker_error(
+        ErrorCode.corrupt_message,
+        f"fetch {partition} from offset {from_offset}",
+        "the batch with this offset is damaged, and the broker does not serve it (CORRUPT_MESSAGE). The broker's log "
+        "names the file, and so does 'streamlog log verify' with the broker's directory",
+        offset=from_offset,
+    )
 
 
 def _request(

@@ -211,7 +211,8 @@ class CorruptDataError(StreamlogError):
 
 
 class CorruptBatchError(CorruptDataError):
-    """Fields, as far as they are known where it is found: `file`, `position` (bytes), `offset` (base offset)."""
+    """Fields, as far as they are known where it is found: `file`, `position` (bytes), `offset` (base offset),
+    `next_offset` (where the log continues behind it)."""
 
 
 class CorruptObjectError(CorruptDataError):

@@ -13,7 +13,7 @@ from broker_core.log.batch_validation import read_marker
 from broker_core.model.exceptions import CorruptBatchError, CorruptDataError
 from broker_core.model.limits import MAX_OFFSET
 from broker_core.ports import File
-from broker_core.record.batch_header import HEADER_BYTES, BatchHeader, compute_crc, read_header
+from broker_core.record.batch_header import HEADER_BYTES, LENGTH_PREFIX_BYTES, BatchHeader, compute_crc, read_header
 from broker_core.record.control_records import EndTransactionMarker
 from broker_core.record.faults import corrupt_batch, relocated
 
@@ -146,6 +146,31 @@ def marker_at(file: File, position: int, header: BatchHeader) -> EndTransactionM
         return read_marker(read_batch(file, position, header), 0, header)
     except CorruptBatchError as error:
         raise error if error.fields.get("file") else relocated(error, file=file.path, shift_bytes=position) from None
+
+
+def offset_behind(file: File, position: int, *, until_position: int, end_offset: int) -> int | None:
+    """Where the log continues behind the damaged batch at `position`; None if its length is damaged too.
+
+    The CRC does not cover the length. It is trusted if it leads to a valid batch, or from header to header up to
+    `until_position`, where the log continues at `end_offset`.
+    """
+    continues_at: int | None = None
+    try:
+        prefix = file.read_at(position, LENGTH_PREFIX_BYTES)
+        end = position + LENGTH_PREFIX_BYTES + int.from_bytes(prefix[8:], "big", signed=True)
+        if end < position + HEADER_BYTES:
+            return None
+        while end < until_position:
+            header = read_header(file.read_at(end, min(HEADER_BYTES, until_position - end)))
+            if header.base_offset >= end_offset or end + header.size_bytes > until_position:
+                return None
+            continues_at = header.base_offset if continues_at is None else continues_at
+            if compute_crc(file.read_at(end, header.size_bytes), 0, header.size_bytes) == header.crc:
+                return continues_at
+            end += header.size_bytes
+    except CorruptDataError:
+        return None
+    return (end_offset if continues_at is None else continues_at) if end == until_position else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

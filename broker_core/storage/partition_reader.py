@@ -67,7 +67,12 @@ class PartitionReader:
     def read(
         self, from_offset: int, *, max_bytes: int, until_offset: int | None, isolation: IsolationLevel
     ) -> FetchedBatches:
-        return self._retrying(lambda published: self._read(published, from_offset, max_bytes, until_offset, isolation))
+        try:
+            return self._retrying(
+                lambda published: self._read(published, from_offset, max_bytes, until_offset, isolation)
+            )
+        except CorruptDataError as damage:
+            raise self._with_next_offset(damage, from_offset) from None
 
     def find_offset_by_timestamp(self, timestamp_ms: int, until_offset: int | None) -> OffsetAndTimestamp | None:
         def find(published: PublishedBounds) -> OffsetAndTimestamp | None:
@@ -246,6 +251,21 @@ class PartitionReader:
                 return None
             self._remember(run.next_offset, bases[slot], run.next_position)
             return slot, run
+        return None
+
+    def _with_next_offset(self, damage: CorruptDataError, from_offset: int) -> CorruptDataError:
+        next_offset = self._retrying(lambda published: self._offset_behind(published, damage, from_offset))
+        message = f"{self._topic_partition}: {damage.message}"
+        return type(damage)(message, **damage.fields, next_offset=next_offset)
+
+    def _offset_behind(self, published: PublishedBounds, damage: CorruptDataError, from_offset: int) -> int | None:
+        """Where the log continues behind the damaged batch; None if that is not certain."""
+        bases = self._view.segments(published).bases
+        for slot, base in enumerate(bases):
+            if segment_path(self._directory, base, LOG) == damage.fields.get("file"):
+                extent = self._extent(published, bases, slot)
+                found = self.segment(base).offset_behind(damage.fields["position"], extent)
+                return found if found is not None and found > from_offset else None
         return None
 
     def _behind(self, published: PublishedBounds, slot: int, run: BatchRun) -> WalkStart:

@@ -128,7 +128,8 @@ class ReadablePartition:
 
         Never a batch that begins at or above `until_offset` or the readable end of the isolation level. Ends with the
         segment: fewer bytes than asked for do not mean the end of the log, an empty buffer does.
-        Raises OffsetOutOfRangeError, CorruptBatchError (file, position, offset), UnsupportedFormatError.
+        Raises OffsetOutOfRangeError; CorruptBatchError and UnsupportedFormatError, for the first batch that would be
+        returned, with file, position, offset and next_offset: where the log continues, None if that is not certain.
         """
         return self._reader.read(from_offset, max_bytes=max_bytes, until_offset=until_offset, isolation=isolation)
 

@@ -12,19 +12,22 @@ with its whole old content.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from broker_core.log.sparse_index import TimestampOffset
+from broker_core.log.transaction_index import AbortedTransactionEntry, TransactionIndex
 from broker_core.model.exceptions import CorruptDataError
+from broker_core.model.limits import MAX_OFFSET
 from broker_core.ports import FileSystem
 from broker_core.record.batch_header import HEADER_BYTES, BatchHeader, read_header
 from broker_core.record.batch_reader import BatchTable, scan_batches
 from broker_core.record.faults import corrupt_batch, relocated
 from broker_core.record.kernel_protocol import Cell
-from broker_core.storage.batch_walk import check_placement, read_batch, walk_headers
+from broker_core.storage.batch_walk import check_placement, offset_behind, read_batch, walk_headers
+from broker_core.storage.checkpoints import read_small_file
 from broker_core.storage.segment_indexes import SegmentExtent, SegmentIndexes, timestamp_of
-from broker_core.storage.segment_names import LOG, segment_path
+from broker_core.storage.segment_names import LOG, TRANSACTION_INDEX, segment_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,8 @@ class SegmentFiles:
 
     def __init__(self, fs: FileSystem, directory: str, base_offset: int, *, index_interval_bytes: int) -> None:
         self.base_offset = base_offset
+        self._fs = fs
+        self._directory = directory
         self._log = fs.open(segment_path(directory, base_offset, LOG), writable=False)
         self._indexes = SegmentIndexes(fs, directory, base_offset, self._log, index_interval_bytes=index_interval_bytes)
         self._largest: dict[SegmentExtent, TimestampOffset] = {}
@@ -170,6 +175,19 @@ class SegmentFiles:
                 offset=offset,
                 file=self.path,
             )
+
+    def aborted_transactions(self, extent: SegmentExtent) -> Sequence[AbortedTransactionEntry] | None:
+        """The entries of the transaction index below the extent's end, without a look at the batches; None if the file
+        is damaged."""
+        content = read_small_file(self._fs, segment_path(self._directory, self.base_offset, TRANSACTION_INDEX)) or b""
+        # What a writer is appending is not published yet.
+        check = TransactionIndex.check(content, base_offset=self.base_offset, next_offset=MAX_OFFSET)
+        index = TransactionIndex(content, entry_count=check.entry_count)
+        return None if check.problem else [entry for entry in index if entry.last_offset < extent.next_offset]
+
+    def offset_behind(self, position: int, extent: SegmentExtent) -> int | None:
+        """See `batch_walk.offset_behind`."""
+        return offset_behind(self._log, position, until_position=extent.end_position, end_offset=extent.next_offset)
 
     def skim(self, position: int, extent: SegmentExtent, *, base_offset: int, max_bytes: int) -> BatchRun:
         """As `read`, but skips a batch that is larger than `max_bytes`: then `count` is 0 and its content, which is not

@@ -6,7 +6,9 @@ batch is left out, and a warning has the count:
 
     decode [wanted, until) ─► fails at `bad` ─► decode [wanted, bad) ─► continue after it
 
-Damage within a file, for which the fetch itself fails, is never skipped: that is for `streamlog log verify`.
+A Kafka broker sends damaged batches. A directory and our own broker do not: the fetch fails (`skip_damage`).
+The damaged batch may have been the end of an aborted transaction, so a read-committed reader forgets the aborted
+transactions and fetches what follows again, with a list of those that matter there.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ class FetchedRows:
         self._first_skipped = ""
 
     def decoded(self, fetched: FetchedBatches, wanted: int, until: int) -> Iterator[DecodedBatches]:
-        """Raises STREAMLOG_UNREADABLE_RECORD, unless such records are to be skipped."""
+        """May end before the buffer does, after a batch that was skipped: then fetch from the offset that was reached.
+        Raises STREAMLOG_UNREADABLE_RECORD, unless such records are to be skipped."""
         if self._aborted is not None:
             self._aborted.add(fetched.aborted_transactions)
         position, end = 0, until
@@ -85,11 +88,31 @@ class FetchedRows:
                 wanted, end = min(until, bad.until_offset), until
                 position += bad.skipped_bytes or 0
                 yield DecodedBatches(record_batch=_NO_ROWS, next_offset=wanted, bytes_consumed=0)
+                if bad.skipped_bytes is not None and self._aborted is not None:
+                    self._aborted = AbortedFilter()
+                    return
                 continue
             yield decoded
             position += decoded.bytes_consumed
             wanted = decoded.next_offset
             end = until if wanted >= end else end
+
+    def skip_damage(self, damage: CorruptDataError, wanted: int, next_offset: int | None) -> int:
+        """Where to continue after a fetch at `wanted` that failed with `damage`; `next_offset` is where the damaged
+        batch ends, None if that is not known. Raises STREAMLOG_UNREADABLE_RECORD, unless it is to be skipped."""
+        offset = max(damage.fields.get("offset", wanted), wanted)
+        if not self._skips:
+            raise self._refusal(offset, damage, damage.message) from damage
+        if next_offset is None:
+            reason = f"{damage.message}; where the damaged part ends is not known, so it cannot be skipped"
+            raise self._refusal(offset, damage, reason) from damage
+        if self._aborted is not None:
+            self._aborted = AbortedFilter()
+        lost = UnreadableOffsets(
+            from_offset=offset, until_offset=next_offset, skipped_bytes=None, record_count=next_offset - offset
+        )
+        self._count(lost, damage)
+        return next_offset
 
     def report_skipped(self) -> None:
         """One warning for all of a range."""
@@ -130,11 +153,11 @@ class FetchedRows:
             self._first_skipped = f"offset {bad.from_offset}: {error.fields.get('what', error.message)}"
         self._skipped_count += bad.record_count
 
-    def _refusal(self, offset: int, error: CorruptDataError) -> ConditionError:
+    def _refusal(self, offset: int, error: CorruptDataError, reason: str | None = None) -> ConditionError:
         return condition_error(
             "STREAMLOG_UNREADABLE_RECORD",
             topic=self._partition.topic,
             partition=self._partition.partition,
             offset=offset,
-            reason=error.fields.get("what", error.message),
+            reason=(reason or error.fields.get("what", error.message)).rstrip("."),
         )

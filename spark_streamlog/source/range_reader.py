@@ -21,7 +21,12 @@ from uuid import UUID
 import pyarrow as pa
 
 from broker_core.cluster import Cluster, FetchedBatches, PartitionBounds
-from broker_core.model.exceptions import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
+from broker_core.model.exceptions import (
+    CorruptDataError,
+    OffsetOutOfRangeError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
 from broker_core.model.fetch_start import FetchStart
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.record.batch_header import read_header
@@ -51,6 +56,10 @@ more than a core decodes."""
 LEAST_AHEAD_BYTES = 2 * 1024 * 1024
 """Counted for a smaller fetch, so that a task sends at most 16 at once."""
 
+PROBE_COUNT = 100_000
+"""Behind a damaged batch at a broker the next offsets are tried one by one, as its answer does not say where the batch
+ends. More records than batches have; a request takes half a millisecond."""
+
 
 @runtime_checkable
 class FetchesSeveral(Protocol):
@@ -78,7 +87,7 @@ def read_ranges(cluster: Cluster, ranges: Sequence[PlannedRange], options: ReadO
 
 
 def read_range(cluster: Cluster, planned: PlannedRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Raises KAFKA_DATA_LOSS.* as failOnDataLoss says, CorruptBatchError with file and position."""
+    """Raises KAFKA_DATA_LOSS.* as failOnDataLoss says, STREAMLOG_UNREADABLE_RECORD with file and position."""
     return read_ranges(cluster, [planned], options)
 
 
@@ -163,7 +172,11 @@ class _RangeReader:
         wanted, until = resolved
         self._start = wanted
         while wanted < until:
-            fetched = self._take_first(wanted) or self._fetches.take(wanted)
+            try:
+                fetched = self._take_first(wanted) or self._fetches.take(wanted)
+            except CorruptDataError as damage:
+                wanted = min(until, self._fetched_rows.skip_damage(damage, wanted, self._end_of(damage, wanted, until)))
+                continue
             if fetched is not None and self._reads_ahead and wanted < fetched.next_offset:
                 self._begin_at(fetched.next_offset, until)
             if fetched is None:
@@ -258,6 +271,20 @@ class _RangeReader:
             )
         except (OffsetOutOfRangeError, UnknownTopicError, UnknownPartitionError):
             return None
+
+    def _end_of(self, damage: CorruptDataError, wanted: int, until: int) -> int | None:
+        """Where the damaged batch that holds `wanted` ends; None if that is not known."""
+        if "next_offset" in damage.fields or not self._options.skips_unreadable_records:
+            return damage.fields.get("next_offset")
+        # Only the batch that holds an offset is read for it, so every offset of the damaged one is refused.
+        is_broker = self._options.target.objects is None and not self._options.target.is_directory
+        for offset in range(wanted + 1, min(until, wanted + 1 + PROBE_COUNT)) if is_broker else ():
+            try:
+                self._cluster.fetch(self._partition, offset, max_bytes=1, isolation=self._options.isolation)
+            except CorruptDataError:
+                continue
+            return offset
+        return until if is_broker and until <= wanted + 1 + PROBE_COUNT else None
 
     def _next_readable(self, wanted: int, until: int) -> int:
         """Where to continue if `wanted` cannot be fetched; reports the loss. `until` ends the range."""

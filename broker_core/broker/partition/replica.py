@@ -30,6 +30,7 @@ from broker_core.cluster import (
 from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_entry import ProducerEntry
 from broker_core.model.exceptions import (
+    CorruptDataError,
     DirectoryFormatError,
     InvalidRequestError,
     StorageError,
@@ -61,6 +62,7 @@ class Replica:
         self.config = services.config_of(topic)
         self.bounds = _NOTHING
         self.error: StorageError | None = None
+        self._logged_damage = ""
         """Why it is offline."""
         self.is_dirty = False
         """There were appends since the last flush."""
@@ -157,13 +159,24 @@ class Replica:
         stop = end if until_offset is None else min(end, until_offset)
         if from_offset >= stop:
             return FetchedBatches(buffer=memoryview(b""), next_offset=from_offset, bounds=bounds)
-        fetched = self._reader().read(from_offset, max_bytes=max_bytes, until_offset=stop, isolation=isolation)
+        try:
+            fetched = self._reader().read(from_offset, max_bytes=max_bytes, until_offset=stop, isolation=isolation)
+        except CorruptDataError as damage:
+            self._log_damage(damage)
+            raise
         return FetchedBatches(
             buffer=fetched.buffer,
             next_offset=fetched.next_offset,
             bounds=bounds,
             aborted_transactions=fetched.aborted_transactions,
         )
+
+    def _log_damage(self, damage: CorruptDataError) -> None:
+        """Once: the answer to a client does not name the file, and a consumer asks for the same batch again and
+        again."""
+        if damage.message != self._logged_damage:
+            self._logged_damage = damage.message
+            _log.error("a damaged batch is not served: %s", damage.message)
 
     def find_offset(self, spec: OffsetSpec | int, isolation: IsolationLevel) -> Callable[[], OffsetAndTimestamp | None]:
         """Finds the offset of a spec, or the first visible record at or after a time in ms; None: none. Returns a
