@@ -15,8 +15,10 @@ MAX_LEFT_DESCRIPTORS = 250
 """Of one module: a session, or a broker, that later modules share; and the node of the last example, which lives on in
 the log records that pytest keeps until the test is over."""
 
-# A busy machine is no failure: what a property costs is judged by the benches.
-settings.register_profile("house", deadline=None)
+# A busy machine is no failure: what a property costs is judged by the benches. A quarter of the examples finds most of
+# what all of them find; those are for `--hypothesis-profile=thorough`. See support/runs/examples.py.
+settings.register_profile("house", deadline=None, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=100)
 settings.load_profile("house")
 
 

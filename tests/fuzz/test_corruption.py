@@ -231,12 +231,14 @@ def places_in(path: str, kind: str, depth: str) -> list[int]:
         places = [at for at in range(size) if position_in_batch(path, at) not in EPOCH_BYTES]
         if depth == "every byte":
             return places
-        # Every third byte of a header, so each of its fields in some batch.
-        return [at for at in places if (position_in_batch(path, at) < 61 and at % 3 == 0) or at % 29 == 0]
-    if depth == "every byte" or size < 90:
+        # Every seventh byte of a header, so each of its fields in some batch.
+        return [at for at in places if (position_in_batch(path, at) < 61 and at % 7 == 0) or at % 43 == 0]
+    if depth == "every byte":
         return list(range(size))
-    structured = range(0, 104, 2) if kind == "partition.bounds" else range(20)
-    return [at for at in range(size) if at % 512 in structured or at % 31 == 0]
+    if size < 90:
+        return list(range(0, size, 2))
+    structured = range(0, 104, 5) if kind == "partition.bounds" else range(0, 20, 2)
+    return [at for at in range(size) if at % 512 in structured or at % 47 == 0]
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -266,7 +268,7 @@ def test_a_truncated_file_is_detected_or_harmless(kind, depth):
     found, count = {}, 0
     for path in paths_of(kind):
         content = truth().files[path]
-        sizes = set(range(0, len(content), 1 if depth == "every byte" else max(1, len(content) // 30)))
+        sizes = set(range(0, len(content), 1 if depth == "every byte" else max(1, len(content) // 9)))
         for size in sorted(sizes | {position for position, _, _ in truth().batches.get(path, [])}):
             count += 1
             wrong = what_goes_wrong(path, content[:size], None, kind)

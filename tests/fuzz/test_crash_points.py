@@ -169,17 +169,17 @@ MODES = ["process", "power", "power, some sectors"]
 
 @pytest.mark.parametrize("mode", ["each in turn", *(pytest.param(mode, marks=pytest.mark.long) for mode in MODES)])
 def test_a_crash_before_any_file_operation_loses_nothing_acknowledged(mode):
-    """By default before every other operation."""
+    """By default before every fifth operation."""
     rehearsal = rehearse()
     found = {}
-    for call in range(0, len(rehearsal.calls) - rehearsal.first_call, 1 if mode in MODES else 2):
+    for call in range(0, len(rehearsal.calls) - rehearsal.first_call, 1 if mode in MODES else 5):
         wrong = crash_at(call, mode if mode in MODES else MODES[call % 3])
         if wrong:
             found[call, rehearsal.calls[rehearsal.first_call + call]] = wrong
     assert not found
 
 
-EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.long)])
+EVERY = pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.long)])
 
 
 @EVERY
@@ -241,25 +241,29 @@ def test_a_process_continues_after_another_dies_during_a_rollback(every):
     assert killed > 100 // every
 
 
-@pytest.mark.parametrize("torn_bytes", [1, 30, pytest.param(150, marks=pytest.mark.long)])
-def test_a_crash_inside_any_write_loses_nothing_acknowledged(torn_bytes):
+@pytest.mark.parametrize(
+    ("torn_bytes", "every"),
+    [((1, 30), 2), *(pytest.param((size,), 1, marks=pytest.mark.long) for size in (1, 30, 150))],
+)
+def test_a_crash_inside_any_write_loses_nothing_acknowledged(torn_bytes, every):
+    """By default in every other write, after one byte and after thirty in turn."""
     rehearsal = rehearse()
     found = {}
-    for number, (kind, path) in enumerate(rehearsal.calls[rehearsal.first_call :]):
-        if kind != "write":
-            continue
-        wrong = crash_at(number, MODES[number % 3], torn_bytes)
+    writes = [number for number, (kind, _) in enumerate(rehearsal.calls[rehearsal.first_call :]) if kind == "write"]
+    for turn, number in enumerate(writes[::every]):
+        wrong = crash_at(number, MODES[turn % 3], torn_bytes[turn % len(torn_bytes)])
         if wrong:
-            found[number, path] = wrong
+            found[number, rehearsal.calls[rehearsal.first_call + number]] = wrong
     assert not found
 
 
-def test_a_sync_that_fails_is_never_taken_for_a_success():
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
+def test_a_sync_that_fails_is_never_taken_for_a_success(every):
     """What was told as an error may have landed or not; what was acknowledged survives the loss of power after it."""
     found = {}
     rehearsal = rehearse()
     sync_count = sum(kind == "sync" for kind, _ in rehearsal.calls[rehearsal.first_call :])
-    for failing in range(sync_count):
+    for failing in range(0, sync_count, every):
         wrong = _fail_sync(failing)
         if wrong:
             found[failing] = wrong

@@ -114,11 +114,13 @@ def damaged_copies(whole, folder, name, damages):
         shutil.rmtree(target)
 
 
+@pytest.mark.parametrize(("bits", "cuts"), [(23, 8), pytest.param(90, 25, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", FILES)
-def test_damaged_directory_metadata_is_reported_or_harmless(whole, tmp_path, name):
+def test_damaged_directory_metadata_is_reported_or_harmless(whole, tmp_path, name, bits, cuts):
+    """So many `bits` and `cuts` of each file, evenly spread."""
     content = (whole / name).read_bytes()
     rng = random.Random(name)
-    stride = max(1, len(content) // 90)
+    stride = max(1, len(content) // bits)
     damages = {}
     for position in range(0, len(content), stride):
         if name.endswith(".log") and position in leader_epoch_positions(content):
@@ -126,7 +128,7 @@ def test_damaged_directory_metadata_is_reported_or_harmless(whole, tmp_path, nam
         flipped = bytearray(content)
         flipped[position] ^= 1 << rng.randrange(8)
         damages[f"bit at {position}"] = bytes(flipped)
-    for size in range(0, len(content), max(1, len(content) // 25)):
+    for size in range(0, len(content), max(1, len(content) // cuts)):
         damages[f"cut to {size}"] = content[:size]
     copies = damaged_copies(whole, tmp_path, name, damages.values())
     found = {

@@ -84,7 +84,7 @@ def read_ranges(cluster, other):
 
 @pytest.mark.parametrize("check", [run_stream, read_ranges])
 def test_reads_are_correct_during_deletions(tmp_path, check):
-    race(str(tmp_path / "log"), 3, 7, check)
+    race(str(tmp_path / "log"), 1.5, 7, check)
 
 
 @pytest.mark.long

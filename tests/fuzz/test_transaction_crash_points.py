@@ -152,7 +152,7 @@ def test_transactions_need_few_syncs(prepared, name):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("name", "stride"),
-    [("used", 4), ("fresh", 16), *(pytest.param(name, 1, marks=pytest.mark.long) for name in ("used", "fresh"))],
+    [("used", 11), ("fresh", 37), *(pytest.param(name, 1, marks=pytest.mark.long) for name in ("used", "fresh"))],
 )
 def test_transactions_that_are_ended_together_are_all_committed_or_none(prepared, name, stride, mode):
     steps, calls = rehearse(prepared, name)
@@ -168,7 +168,7 @@ def test_transactions_that_are_ended_together_are_all_committed_or_none(prepared
         assert hits["lost something"], hits
 
 
-@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [17, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["used", "fresh"])
 def test_a_process_ends_the_transactions_of_a_dead_one_and_continues(prepared, name, stride):
     """He has looked now and then, so that he knows some of what the dead one did, and not the rest."""

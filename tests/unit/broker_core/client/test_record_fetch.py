@@ -2,13 +2,14 @@ import struct
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.schema.types import ProducerId, TopicName
 from kio.static.primitive import i32, i64
 from support.brokers.scripted_broker import ScriptedBroker, offsets_answer, schema_of
 from support.clients.recorded_wire import recorded_exchanges
+from support.runs.examples import examples
 
 from broker_core.client.record_fetch import whole_batches
 from broker_core.client.wire_values import duration
@@ -221,7 +222,7 @@ def test_old_message_formats_are_refused_by_name():
         whole_batches(memoryview(old), 0)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.integers(1, 60), max_size=4), st.integers(0, 200))
 def test_whole_batches_match_the_iteration(sizes, cut):
     stream = b"".join(batch(2 * number, size=size) for number, size in enumerate(sizes))

@@ -4,10 +4,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.controller import controller_story
 from support.controller.controller_story import a_story
+from support.runs.examples import examples
 
 from broker_core.controller import (
     broker_life,
@@ -26,7 +27,7 @@ SEEDS = (94, 200, *range(1_500))
 """Those that notice the two rarest bugs come first, to save time."""
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(seed=st.integers(0, 2**32))
 def test_stories_keep_the_invariants(seed):
     a_story(seed)

@@ -1,9 +1,10 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.builders.builders import a_batch, a_commit_marker, a_log, an_abort_marker
+from support.runs.examples import examples
 
 from broker_core.coordinator.stored_records import (
     EndedTransaction,
@@ -106,7 +107,7 @@ def random_log(seed, batch_count):
 
 
 @given(st.integers(0, 10**6), st.integers(0, 40), st.integers(1, 3))
-@settings(max_examples=150)
+@examples(150)
 def test_the_newest_records_give_the_same_state_as_all_records(seed, batch_count, buffer_count):
     batches = random_log(seed, batch_count)
     size = -(-len(batches) // buffer_count) or 1

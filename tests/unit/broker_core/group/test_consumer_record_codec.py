@@ -5,8 +5,9 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from broker_core.group.consumer_group_records import (
     ClassicMemberMetadata,
@@ -120,7 +121,7 @@ epochs = st.dictionaries(st.uuids(), st.dictionaries(st.integers(0, 9), st.integ
         pending_revocation=epochs,
     )
 )
-@settings(max_examples=50)
+@examples(50)
 def test_written_records_round_trip(value):
     kind = ConsumerRecordType.MEMBER if isinstance(value, MemberMetadata) else ConsumerRecordType.CURRENT_OF_MEMBER
     record = ConsumerGroupRecord(type=kind, group_id="g", item="m", value=value)

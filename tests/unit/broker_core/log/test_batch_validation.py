@@ -1,8 +1,9 @@
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from broker_core.log import batch_validation
 from broker_core.log.batch_validation import validate_batches
@@ -282,7 +283,7 @@ def test_a_marker_is_exempt_from_max_message_bytes():
 odd_timestamps = st.sampled_from([-1, 0, NOW_MS, NOW_MS + 3_600_000, NOW_MS + 3_600_001, 2**62, -2, -(2**62)])
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(
     batch=st.builds(
         build_batch,

@@ -4,8 +4,9 @@ import math
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from broker_core.log.append_plan import aborted_entry
 from broker_core.log.batch_validation import read_marker
@@ -376,7 +377,7 @@ def newest(rows):
     return [row for row in rows if last[row[1]] == row[0]]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(steps, min_size=1, max_size=12), st.integers(1, 6), st.sampled_from(list(CompressionType)))
 def test_passes_leave_the_newest_committed_record_of_each_key(script, table_keys, codec):
     log, visible = build(script)

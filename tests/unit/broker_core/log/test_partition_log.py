@@ -1,6 +1,7 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from broker_core.log.leader_epochs import EpochEntry, LeaderEpochs
 from broker_core.log.partition_log import PartitionLog
@@ -257,7 +258,7 @@ def carried_out(log, steps):
             yield end(log, is_commit=kind == "commit")
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(steps_of_a_log)
 def test_replaying_appended_batches_gives_the_same_log(steps):
     log, twin = a_log(segment_bytes=700), a_log(segment_bytes=700)

@@ -1,8 +1,9 @@
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from broker_core.coordinator.record_fields import unsigned_varint
 from broker_core.metadata.metadata_record_codec import decode_metadata_record, encode_metadata_record
@@ -137,13 +138,13 @@ records = st.sampled_from([(kind, v) for kind in RECORD_TYPES for v in SCHEMAS[k
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(records)
 def test_written_records_round_trip(record):
     assert decode_metadata_record(encode_metadata_record(record)) == record
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(records, st.data())
 def test_a_truncated_record_is_corrupt(record, data):
     written = encode_metadata_record(record)

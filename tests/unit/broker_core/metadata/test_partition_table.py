@@ -2,8 +2,9 @@ import tracemalloc
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from broker_core.metadata.metadata_records import PartitionChangeRecord
 from broker_core.metadata.partition_state import NO_LEADER, PartitionState, changed_state
@@ -58,7 +59,7 @@ def places(table, rows):
     return {table.partition_at(row) for row in rows}
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(changes)
 def test_after_any_history_it_has_the_partitions_that_a_dictionary_has(changes):
     table, expected = after(changes)
@@ -68,7 +69,7 @@ def test_after_any_history_it_has_the_partitions_that_a_dictionary_has(changes):
         assert found == expected.get(topic, {})
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(changes)
 def test_after_any_history_the_indexes_say_what_the_partitions_say(changes):
     table, expected = after(changes)
@@ -92,7 +93,7 @@ def changes_of(draw_list):
     )  # fmt: skip
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(states(), changes_of(st.none() | brokers))
 def test_a_change_in_place_makes_what_a_new_state_would_be(state, record):
     table, expected = PartitionTable(), PartitionTable()
@@ -114,7 +115,7 @@ def test_a_change_in_place_makes_what_a_new_state_would_be(state, record):
         assert list(getattr(table, index)) == list(getattr(expected, index)), index
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(changes, changes)
 def test_a_copy_does_not_see_what_happens_later(changes, later):
     table, _ = after(changes)

@@ -46,11 +46,12 @@ def test_merging_keeps_offsets_and_leaves_one_range(log, cluster):
 
 
 def test_merged_ranges_are_split_for_cheap_seeks(log, cluster, monkeypatch):
-    monkeypatch.setattr("broker_core.object_cluster.range_rewriter.MERGED_RANGE_BYTES", 200)
+    for module in ("object_cluster.range_rewriter", "object_log.maintenance_plan"):
+        monkeypatch.setattr(f"broker_core.{module}.MERGED_RANGE_BYTES", 200)
     for number in range(10):
         append(log, cluster, f"a{number}")
     before = records(cluster)
-    cluster.maintain()
+    assert cluster.maintain().merged_range_count == 10
     segments = cluster.describe_segments(T0)
     assert 1 < len(segments) < 10 and len({one.path.partition("@")[0] for one in segments}) == 1
     assert records(log.open()) == before

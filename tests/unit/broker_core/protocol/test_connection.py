@@ -3,7 +3,7 @@ import struct
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.api_versions.v0 import response as api_versions_0
 from kio.schema.api_versions.v3 import request as api_versions_3
@@ -14,6 +14,7 @@ from kio.schema.metadata.v12.request import MetadataRequest
 from kio.serial import entity_writer
 from kio.static.primitive import i16, i32, i32Timedelta
 from support.clients.recorded_wire import recorded_exchanges
+from support.runs.examples import examples
 
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.protocol.api_table import message_types
@@ -65,7 +66,7 @@ def test_requests_and_responses_pass_through_both_sides():
     assert asking.next_response() is None
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=30))
 def test_responses_of_a_real_broker_are_read_with_any_fragmentation(lengths):
     exchange = recorded_exchanges()["metadata"]

@@ -2,8 +2,9 @@ import struct
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.protocol.frame import SCRATCH_BYTES, TRUSTED_BYTES, FrameReader, framed
@@ -28,7 +29,7 @@ def test_frames_are_whole_with_any_fragmentation_of_the_stream(contents, lengths
     assert found == contents
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.integers(0, 3 * SCRATCH_BYTES), max_size=4), st.integers(1000, 2 * SCRATCH_BYTES))
 def test_frames_received_in_place_are_equal(sizes, largest_receive):
     contents = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
@@ -66,7 +67,7 @@ def test_a_size_out_of_bounds_is_refused_before_the_frame_arrives(size):
         reader.next_frame()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.binary(max_size=20), max_size=4), st.lists(st.integers(1, 9), min_size=1), st.booleans())
 def test_whole_frames_before_an_invalid_size_are_returned_and_none_after_it(contents, lengths, in_place):
     stream, reader = stream_of(contents) + struct.pack(">i", -1) + stream_of([b"lost"]), FrameReader(max_frame_bytes=20)

@@ -15,6 +15,7 @@ from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import Records
 from support.clients.recorded_wire import recorded_exchanges
+from support.runs.examples import examples
 
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.model.limits import MAX_TAGGED_FIELD_COUNT
@@ -81,7 +82,7 @@ def test_the_reader_matches_kio_for_responses_of_a_real_broker(name):
         read_as_its_twin_does(exchange.response[position:], response)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(data=st.data())
 def test_truncated_or_altered_bytes_give_a_message_or_an_error(data):
     exchange = data.draw(st.sampled_from(list(recorded_exchanges().values())))
@@ -99,7 +100,7 @@ def test_truncated_or_altered_bytes_give_a_message_or_an_error(data):
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_random_bytes_give_a_message_or_an_error(garbage):
     for message_type in (MetadataResponse, FetchResponse, RequestHeader):
         with contextlib.suppress(MalformedMessageError):

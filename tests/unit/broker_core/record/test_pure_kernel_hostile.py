@@ -4,9 +4,10 @@ import contextlib
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.builders.builders import SOME_TIME_MS, a_batch, a_batch_of_content, a_log, with_header_field
+from support.runs.examples import examples
 
 from broker_core.model.exceptions import CorruptBatchError, CorruptDataError
 from broker_core.model.identifiers import CompressionType
@@ -154,7 +155,7 @@ def test_a_flipped_bit_is_detected_or_makes_the_batch_incomplete(kernel):
         assert struct.unpack_from(">i", broken, 8)[0] > struct.unpack_from(">i", batch, 8)[0]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.binary(max_size=120), st.integers(0, 20), st.integers(0, 30), st.integers(0, 0x7F))
 def test_any_content_decodes_or_is_corrupt(content, count, last_delta, attributes):
     batch = a_batch_of_content(content, record_count=count, last_offset_delta=last_delta, attributes=attributes)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.builders.builders import SOME_TIME_MS, a_batch, a_batch_of_content, a_commit_marker, some_records
+from support.runs.examples import examples
 
 import broker_core.record
 from broker_core.model.identifiers import CompressionType
@@ -68,7 +69,7 @@ record = st.builds(
 bounds = st.integers(0, 30)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.lists(record, max_size=6), max_size=5), bounds, bounds, st.integers(0, 12), st.integers(1, 600))
 def test_decoding_gives_the_same_bytes(batches, from_offset, until_offset, max_rows, max_bytes):
     log, offset = b"", 0
@@ -79,7 +80,7 @@ def test_decoding_gives_the_same_bytes(batches, from_offset, until_offset, max_r
     assert_alike(log)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     st.lists(record, min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(0, 400), st.integers(1, 255)), min_size=1, max_size=3),
@@ -92,7 +93,7 @@ def test_damaged_batches_give_the_same_tables_and_faults(records, flips, max_row
     assert_alike(bytes(batch), max_rows=max_rows, check_crc=False)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.binary(max_size=80), st.integers(0, 9), st.integers(0, 12), int64, st.integers(0, 0xFF))
 def test_any_content_gives_the_same_faults(content, count, last_delta, base_timestamp, attributes):
     batch = a_batch_of_content(
@@ -103,7 +104,7 @@ def test_any_content_gives_the_same_faults(content, count, last_delta, base_time
     assert found[0] == found[1]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(record, min_size=1, max_size=6), st.booleans())
 def test_both_kernels_find_the_max_timestamp_and_null_keys_of_an_uncompressed_batch(records, is_transactional):
     batch = a_batch(records, base_offset=1_000, producer=(7, 0, 0), is_transactional=is_transactional)
@@ -123,7 +124,7 @@ def refused(kernel, batch, *limits):
 times = st.sampled_from([-1, 0, 5, 2**61, -(2**61)]) | st.integers(-(2**61), 2**61)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     st.lists(st.builds(Record, key=maybe_bytes, value=maybe_bytes, timestamp_ms=times), min_size=1, max_size=8),
     st.sampled_from(CompressionType),
@@ -144,14 +145,14 @@ def test_both_kernels_find_the_same_refused_records(records, codec, needs_key, e
         assert refused(kernel, batch, needs_key, earliest, latest, max_count) == expected[:max_count]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.binary(max_size=60), st.integers(0, 5), int64)
 def test_both_kernels_find_the_same_refused_records_or_fault_in_any_content(content, count, base_timestamp):
     batch = bytes(a_batch_of_content(content, record_count=count, last_offset_delta=9, base_timestamp=base_timestamp))
     assert refused(NATIVE, batch, True, 0, 10, 99) == refused(PURE, batch, True, 0, 10, 99)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     st.lists(record, min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(0, 400), st.integers(1, 255)), min_size=1, max_size=3),
@@ -222,7 +223,7 @@ arrow_rows = st.lists(
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(arrow_rows, st.data())
 def test_encoding_gives_the_same_bytes(rows, data):
     wide = data.draw(st.booleans())

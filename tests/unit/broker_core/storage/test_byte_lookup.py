@@ -1,8 +1,9 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.builders.builders import a_batch
 from support.builders.store_builders import DIRECTORY, SMALL_SEGMENTS, a_disk, a_store, append, files_of
+from support.runs.examples import examples
 
 from broker_core.record.batch_reader import iter_headers
 
@@ -58,7 +59,7 @@ def test_the_test_logs_have_several_segments_and_one_has_gaps():
     assert LEFT[0][0] > 0, "a gap at the beginning is a gap"
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(offsets, st.integers(1, 3000))
 def test_an_offset_found_by_bytes_matches_a_full_walk(between, max_bytes):
     from_offset, until_offset = between
@@ -72,7 +73,7 @@ def test_the_bytes_between_offsets_are_the_sum_of_their_batches(between):
     assert LOG.bytes_between(*between) == bytes_by_walking(BATCHES, *between)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.tuples(st.integers(0, 42), st.integers(0, 42)).map(sorted), st.integers(1, 3000))
 def test_gaps_of_compaction_count_as_zero_bytes(between, max_bytes):
     from_offset, until_offset = between

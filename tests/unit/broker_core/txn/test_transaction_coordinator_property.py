@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 from support.nodes.coordinator_runner import ORDERS, TransactionRunner, refusal_of
+from support.runs.examples import examples
 
 from broker_core.cluster import TransactionalProducer
 from broker_core.model.identifiers import ProducerIdAndEpoch
@@ -112,7 +113,7 @@ def runner_at(epochs):
 beginnings = st.tuples(*[st.sampled_from([None, 0, 32_763, 32_764, 32_765, 32_766])] * len(IDS))
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(beginnings, st.lists(requests, min_size=5, max_size=40))
 def test_the_state_matches_a_replay_of_the_log(epochs, asked):
     runner = runner_at(epochs)
@@ -127,7 +128,7 @@ def test_the_state_matches_a_replay_of_the_log(epochs, asked):
     assert vars(runner.replayed(newest_of_each_key(runner.log))) == vars(runner.coordinator), "compaction loses nothing"
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(beginnings, st.lists(requests, min_size=5, max_size=40))
 def test_the_log_satisfies_the_transaction_invariants(epochs, asked):
     runner = runner_at(epochs)
@@ -172,7 +173,7 @@ def follows(before: TransactionValue | None, after: TransactionValue | None) -> 
         assert set(before.partitions) < set(after.partitions)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(requests, max_size=25), st.booleans())
 def test_one_end_decides_for_all_or_none(asked, commit):
     runner = runner_at((0, 0, 0))
@@ -193,7 +194,7 @@ def plan_end(runner, producers, commit):
     return runner.coordinator.plan_end(producers, commit=commit, new_producer_id=runner.new_producer_id, now_ms=1)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(requests, max_size=40))
 def test_after_a_takeover_earlier_producers_are_fenced(asked):
     runner = runner_at((0, 0, 0))

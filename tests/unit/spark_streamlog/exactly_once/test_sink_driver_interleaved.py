@@ -14,6 +14,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.runs.examples import examples
 from support.spark.interleaved_actors import Actor, ActorKilled, PausingCluster
 from support.spark.sink_actors import Sink
 from support.spark.sink_worlds import QUERY_ID, in_memory_world, one_by_one_world
@@ -218,7 +219,7 @@ a_schedule = given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.boole
 
 
 @a_schedule
-@settings(max_examples=25)
+@examples(25)
 def test_in_any_interleaving_only_decided_rows_exist_once(seed, knows_query, spark_notices, ends_together):
     simulate(seed, knows_query, spark_notices, ends_together)
 

@@ -2,8 +2,9 @@ import itertools
 import operator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OFFSET
@@ -53,7 +54,7 @@ def is_tidy(ranges):
     return all(start < end for start, end in ranges) and all(a[1] < b[0] for a, b in itertools.pairwise(ranges))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(filters_on("offset", small), st.tuples(st.integers(0, 20), st.integers(0, 20)))
 def test_offset_filters_give_exactly_the_matching_ranges_except_for_unequal(filters, whole):
     ranges = offset_ranges(filters, whole)

@@ -7,9 +7,10 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.builders.avro_values import as_text, for_arrow, for_fastavro, schemas_and_values, written
+from support.runs.examples import examples
 
 from spark_streamlog.serde.avro_decoder import AvroDecoder
 from spark_streamlog.serde.avro_schema import parse_avro_schema
@@ -60,7 +61,7 @@ def fault(schema, value):
     return found.faults[0]
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(schemas_and_values())
 def test_values_written_by_fastavro_are_read(case):
     schema, rows = case
@@ -70,7 +71,7 @@ def test_values_written_by_fastavro_are_read(case):
     assert found.column.to_pylist() == [for_arrow(schema, row[0]) if row else None for row in rows]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(schemas_and_values(), st.data())
 def test_corrupt_values_do_not_affect_other_rows(case, data):
     schema, rows = case

@@ -5,8 +5,9 @@ import io
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from support.builders.avro_values import as_text, for_arrow, for_fastavro, schemas_and_values, written
+from support.runs.examples import examples
 
 from spark_streamlog.serde.avro_decoder import AvroDecoder
 from spark_streamlog.serde.avro_encoder import AvroEncoder
@@ -19,7 +20,7 @@ def encoder(schema, arrow_type=None, **more):
     return AvroEncoder(node, node.arrow_type if arrow_type is None else arrow_type, **more)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(schemas_and_values())
 def test_written_values_are_read_back(case):
     schema, rows = case

@@ -5,8 +5,9 @@ import struct
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from spark_streamlog.serde.fixed_width import FIXED_WIDTHS, FixedWidthDecoder, FixedWidthEncoder
 from spark_streamlog.serde.serde_errors import InvalidSchemaError
@@ -61,7 +62,7 @@ def test_nan_has_javas_bytes():
     assert encoded("double", pa.array([math.nan]))[0].as_py().hex() == "7ff8000000000000"
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.data())
 @pytest.mark.parametrize("name", PACKED)
 def test_any_slice_with_nulls_round_trips_and_equals_pythons_struct(name, data):

@@ -4,8 +4,9 @@ import json
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from spark_streamlog.serde import json_decoder
 from spark_streamlog.serde.decoded_values import Unreadable, decode_one_by_one
@@ -77,13 +78,13 @@ def without_infinity(document):
     return json.dumps(document).replace("Infinity", "1e400").encode()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(JSON.map(without_infinity) | st.sampled_from([GOOD, *CUNNING]) | st.binary(max_size=8), max_size=12))
 def test_the_bulk_reader_and_the_slow_twin_agree(values):
     check_against_twin(values)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(JSON.map(without_infinity) | st.sampled_from(CUNNING) | st.binary(max_size=8), max_size=12))
 def test_texts_without_a_schema_are_decided_as_by_the_slow_twin(values):
     found = JsonTextDecoder().decode(pa.array(values, pa.binary()))

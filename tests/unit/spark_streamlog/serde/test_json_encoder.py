@@ -8,8 +8,9 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from spark_streamlog.serde.json_encoder import JsonEncoder, JsonTextEncoder, entry_counts, map_entries
 from spark_streamlog.serde.serde_errors import CannotSerializeError, InvalidSchemaError
@@ -52,7 +53,7 @@ def test_each_type_has_its_json_form(ddl, row, expected):
     assert texts(ddl, [row]) == [expected]
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.none() | st.text(), max_size=8))
 def test_any_text_round_trips(values):
     rows = [{"s": value, "l": [value]} for value in values]
@@ -60,7 +61,7 @@ def test_any_text_round_trips(values):
         assert json.loads(text) == ({"l": [None]} if row["s"] is None else row)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=8))
 def test_any_number_round_trips(values):
     assert [json.loads(text)["d"] for text in texts("d DOUBLE", [{"d": value} for value in values])] == values

@@ -6,9 +6,10 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.builders.protobuf_messages import DESCRIPTOR_SET, SCALARS, message_class
+from support.runs.examples import examples
 
 from spark_streamlog.serde.confluent_wire import header, message_indexes
 from spark_streamlog.serde.protobuf_decoder import ProtobufDecoder
@@ -98,7 +99,7 @@ VALUES = {
 }  # fmt: skip
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.none() | st.fixed_dictionaries({}, optional=VALUES), max_size=4))
 def test_any_scalars_round_trip(given_rows):
     found = rows("Scalars", *(None if row is None else Scalars(**row) for row in given_rows))
@@ -109,7 +110,7 @@ def test_any_scalars_round_trip(given_rows):
     assert found == expected
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.lists(st.binary(max_size=20), max_size=6))
 def test_any_bytes_give_a_column_and_reasons_for_corrupt_rows(values):
     good = All(color=1, numbers=[5]).SerializeToString()

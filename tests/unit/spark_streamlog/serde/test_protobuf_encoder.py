@@ -5,9 +5,10 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.builders.protobuf_messages import DESCRIPTOR_SET, message_class
+from support.runs.examples import examples
 
 from spark_streamlog.serde.protobuf_decoder import ProtobufDecoder
 from spark_streamlog.serde.protobuf_descriptor import message_descriptor
@@ -88,7 +89,7 @@ def test_unsigned_numbers_are_written_from_bits_and_from_wider_types():
     )
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     st.lists(
         st.none()

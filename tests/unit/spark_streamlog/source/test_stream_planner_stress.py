@@ -5,10 +5,10 @@ As long as no topic or record was removed, nothing is missing at the end either.
 
 import itertools
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.brokers.in_memory_cluster import InMemoryCluster
+from support.runs.examples import examples
 from support.spark.read_query import StreamRun
 
 from broker_core.model.identifiers import TopicPartition
@@ -116,4 +116,4 @@ class StreamOverChangingTopics(RuleBasedStateMachine):
 
 
 TestStreamOverChangingTopics = StreamOverChangingTopics.TestCase
-TestStreamOverChangingTopics.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestStreamOverChangingTopics.settings = examples(60, stateful_step_count=25)

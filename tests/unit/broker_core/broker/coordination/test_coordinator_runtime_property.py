@@ -6,9 +6,10 @@ import shutil
 import tempfile
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 from support.nodes.tally_coordinator import Tallied, Tally, TallyNode
+from support.runs.examples import examples
 
 from broker_core.model.exceptions import CoordinatorLoadingError, CoordinatorNotAvailableError
 
@@ -93,7 +94,7 @@ class TallyWorld:
                 self.begin()
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.lists(steps, min_size=5, max_size=30))
 def test_no_reply_is_sent_for_lost_state(plan):
     folder = tempfile.mkdtemp()

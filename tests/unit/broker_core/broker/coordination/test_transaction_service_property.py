@@ -4,9 +4,10 @@ transaction lies behind the marker that ends it, and each one is ended."""
 import shutil
 import tempfile
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 from support.nodes.transaction_node import TV1, TV2, TransactionNode
+from support.runs.examples import examples
 
 PARTITIONS = (0, 1)
 producers = st.sampled_from(["a", "b"])
@@ -164,13 +165,13 @@ def run(versions, plan):
         shutil.rmtree(folder)
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.lists(steps, min_size=10, max_size=40))
 def test_no_transaction_of_a_newer_client_is_left_hanging(plan):
     run(TV2, plan)
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.lists(steps, min_size=10, max_size=40))
 def test_no_transaction_of_an_older_client_is_left_hanging(plan):
     run(TV1, plan)

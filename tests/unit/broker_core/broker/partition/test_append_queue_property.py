@@ -8,11 +8,12 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 from support.builders.builders import a_batch, a_record, with_header_field
 from support.files.queued_writes import QueuedWrites
 from support.nodes.replica_builders import ReplicaNode, offsets_read
+from support.runs.examples import examples
 
 from broker_core.model.exceptions import StorageError
 from broker_core.model.identifiers import CompressionType, TopicPartition
@@ -189,7 +190,7 @@ def logs_of(path):
     }
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(steps, min_size=20, max_size=80))
 def test_the_loop_and_jobs_give_the_same_results_and_logs(plan):
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:

@@ -1,7 +1,8 @@
 from uuid import UUID
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from broker_core.group.consumer.consumer_assignors import MemberSpec, assign
 
@@ -30,7 +31,7 @@ def group_histories(draw):
 
 
 @given(group_histories())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_uniform_balances_and_moves_as_little_as_possible(history):
     counts, rounds = history
     target = {}
@@ -49,7 +50,7 @@ def test_uniform_balances_and_moves_as_little_as_possible(history):
 
 
 @given(st.integers(1, 12), st.integers(1, 6))
-@settings(max_examples=40)
+@examples(40)
 def test_range_assigns_contiguous_partitions_and_co_partitions_equal_topics(count, members):
     names = [f"m{number}" for number in range(members)]
     specs = {name: MemberSpec(topics=frozenset({T, U})) for name in names}

@@ -1,7 +1,8 @@
 from uuid import UUID
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.runs.examples import examples
 
 from broker_core.group.consumer.uneven_subscriptions import assign_uneven
 
@@ -38,7 +39,7 @@ def check(assignment, subscriptions, counts):
 
 
 @given(groups(), st.data())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_every_partition_is_assigned_once_and_no_single_move_improves_the_balance(group, data):
     counts, subscriptions = group
     first = assign_uneven(subscriptions, {name: {} for name in subscriptions}, counts)
@@ -50,7 +51,7 @@ def test_every_partition_is_assigned_once_and_no_single_move_improves_the_balanc
 
 
 @given(groups())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_a_balanced_assignment_is_unchanged(group):
     counts, subscriptions = group
     first = assign_uneven(subscriptions, {name: {} for name in subscriptions}, counts)

@@ -4,9 +4,10 @@ The rule: a record counts if it is plain, or if the first marker of its producer
 group and partition that count, the last one in the log says what is committed; none, or one that rolls back: nothing.
 """
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.nodes.coordinator_runner import ORDERS, OffsetsRunner, refusal_of
+from support.runs.examples import examples
 
 from broker_core.cluster import GroupOffset
 from broker_core.group.group_records import GroupMetadataRecord, decode_group_record
@@ -59,7 +60,7 @@ def committed_by_the_rule(log):
     return [decode_group_record(key, value) for key, value in newest.items() if value is not None]
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(st.lists(requests, max_size=30))
 def test_the_state_matches_a_replay_of_the_log(asked):
     runner = OffsetsRunner()
@@ -88,7 +89,7 @@ def test_the_state_matches_a_replay_of_the_log(asked):
         assert runner.offsets.pinned_offset(partition, runner.now_ms) == min(pinned, default=None)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(requests, max_size=30), st.lists(st.tuples(st.sampled_from(PRODUCERS), st.booleans()), max_size=3))
 def test_newest_records_followed_by_open_ones_give_the_same_state(asked, ends):
     """A log may be read that way: of each key the newest that counts, then what open transactions hold."""
@@ -119,7 +120,7 @@ def test_newest_records_followed_by_open_ones_give_the_same_state(asked, ends):
         assert loaded.pending_partitions(group_id) == runner.offsets.pending_partitions(group_id)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(requests, max_size=30), group_ids)
 def test_a_deleted_group_leaves_no_state(asked, group_id):
     runner = OffsetsRunner()
