@@ -41,6 +41,7 @@ from broker_core.model.topic_defaults import KAFKAS_DEFAULTS, TopicDefaults
 from broker_core.model.topic_name import partition_folder
 from broker_core.ports import FileStat, FileSystem, LockMode
 from broker_core.storage.checkpoints import PARTITION_METADATA_FILE_NAME
+from broker_core.storage.empty_folder import EmptyFolder
 from broker_core.storage.partition_rebuilder import PartitionRebuilder
 from broker_core.storage.partition_writer import RememberedProducers
 from broker_core.storage.readable_partition import ReadablePartition
@@ -366,7 +367,14 @@ class PartitionAccess:
             if not may_make:
                 raise
         assert self._folders is not None, "nothing is created in a directory of Apache Kafka"
-        self._folders.make(topic, partition)
+        try:
+            self._folders.make(topic, partition)
+        except StorageError:
+            if kind is WritablePartition or self.is_begun(partition):
+                raise
+            # A full disk does not hide that there are no records. The first write needs the folder.
+            empty = kind.open(EmptyFolder(), path, partition, config=config, topic_id=topic_id)
+            return empty, self._identity_of(path)
         return open_it()
 
     def _identity_of(self, path: str) -> FileStat | None:

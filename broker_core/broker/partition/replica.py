@@ -32,6 +32,7 @@ from broker_core.log.producer_entry import ProducerEntry
 from broker_core.model.exceptions import (
     CorruptDataError,
     DirectoryFormatError,
+    DiskFullError,
     InvalidRequestError,
     StorageError,
     StreamlogError,
@@ -269,8 +270,10 @@ class Replica:
 
     def on_failed(self, group: Sequence[AppendRequest | QueuedChange], error: Exception) -> None:
         """The job wrote nothing: the topic was deleted, or the partition could not be opened."""
-        if isinstance(error, InvalidRequestError | TooManyOpenFilesError):
+        if isinstance(error, InvalidRequestError | TooManyOpenFilesError | DiskFullError):
             known: StreamlogError = error
+            if isinstance(error, DiskFullError):
+                self._log_disk_refusal(error)
         elif isinstance(error, StreamlogError):
             self.go_offline(error)
             known = self.error or error

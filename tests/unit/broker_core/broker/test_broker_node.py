@@ -3,6 +3,7 @@ import shutil
 import pytest
 from support.builders.builders import a_batch
 from support.clients.transacting import SetClock
+from support.files.filled_disk import FilledDisk
 from support.files.queued_jobs import QueuedJobs
 from support.nodes.whole_node import LISTENER, a_node, ask, begin, fetch, make_topic, pass_time, produce, stop
 
@@ -225,3 +226,51 @@ def test_session_ids_are_never_negative(path):
                      session_epoch=0, topics=[{"topic": "t", "partitions": [
                          {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 2**20}]}])  # fmt: skip
         assert 0 < answer.session_id < 2**31
+
+
+@pytest.mark.parametrize("has_folders", [False, True])
+def test_a_topic_whose_folder_a_full_disk_refused_is_empty_and_usable_once_there_is_room(tmp_path, has_folders):
+    disk = FilledDisk()
+    node = a_node(tmp_path / "log", fs=disk)
+    disk.is_full, disk.has_folders = True, has_folders
+    make_topic(node, "t")
+    assert disk.refused_count
+
+    def bounds():
+        partitions = [{"partition_index": 0, "timestamp": timestamp} for timestamp in (-2, -1)]
+        found = [
+            ask(node, ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=[{"name": "t", "partitions": [one]}])
+            for one in partitions
+        ]
+        return [(one.topics[0].partitions[0].error_code.name, one.topics[0].partitions[0].offset) for one in found]
+
+    for _ in range(2):
+        assert ask(node, ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0].error_code.name == "none"
+        assert bounds() == [("none", 0), ("none", 0)]
+        assert fetch(node, "t").error_code.name == "none"
+        assert produce(node, "t", a_batch(1)).error_code.name == "kafka_storage_error"
+    disk.is_full = False
+    assert produce(node, "t", a_batch(1)).error_code.name == "none"
+    assert bounds() == [("none", 0), ("none", 1)]
+    stop(node)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_topic_whose_folder_a_full_disk_refused_can_be_deleted(tmp_path, is_restarted):
+    disk = FilledDisk()
+    node = a_node(tmp_path / "log", fs=disk)
+    disk.is_full = True
+    make_topic(node, "t")
+    produce(node, "t", a_batch(1))
+    assert disk.refused_count
+    if is_restarted:
+        node.abandon()
+        disk.is_full = False
+        node = a_node(tmp_path / "log", fs=disk)
+        disk.is_full = True
+    answer = ask(node, ApiKey.DELETE_TOPICS, 6, topics=[{"name": "t"}], timeout=1000)
+    assert answer.responses[0].error_code.name == "none"
+    disk.is_full = False
+    make_topic(node, "t")
+    assert produce(node, "t", a_batch(1)).error_code.name == "none"
+    stop(node)

@@ -5,8 +5,11 @@ import shutil
 import threading
 
 import pytest
+from support.builders.append_records import append_values
 from support.builders.builders import a_batch
+from support.files.filled_disk import FilledDisk
 
+from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.log_directory.directory import LogDirectory
 from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.partition_access import PartitionAccess
@@ -15,12 +18,13 @@ from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 from broker_core.model.exceptions import (
     CorruptDataError,
+    DiskFullError,
     InvalidRecordError,
     RecordTooLargeError,
     StorageError,
     UnknownTopicError,
 )
-from broker_core.model.identifiers import TopicPartition
+from broker_core.model.identifiers import OffsetSpec, TopicPartition
 from broker_core.ports import LockMode
 from broker_core.storage.checkpoints import read_partition_metadata
 from broker_core.storage.os_file_system import OsFileSystem
@@ -544,3 +548,45 @@ def test_detecting_a_deletion_of_another_process_releases_the_disk_space(path):
         with pytest.raises(UnknownTopicError):
             ask()
         assert not open_files_below(path)
+
+
+@pytest.mark.parametrize("has_folders", [False, True])
+def test_a_topic_whose_folders_a_full_disk_refused_is_empty_and_usable_once_there_is_room(tmp_path, has_folders):
+    disk = FilledDisk()
+    with EmbeddedCluster(tmp_path / "log", create=True, file_system=disk) as cluster:
+        cluster.create_topic("before")
+        disk.is_full, disk.has_folders = True, has_folders
+        cluster.create_topic("t", partition_count=2)
+        assert disk.refused_count
+        with EmbeddedCluster(tmp_path / "log", file_system=disk) as other:
+            for door in (cluster, other):
+                assert door.describe_topics(["t"])["t"].partition_count == 2
+                for partition in (TopicPartition("t", 0), TopicPartition("t", 1)):
+                    assert door.bounds(partition).log_end_offset == 0
+                    assert not door.fetch(partition, 0, max_bytes=1000).buffer
+                    assert door.list_offsets({partition: OffsetSpec.MAX_TIMESTAMP}) == {partition: None}
+                    assert door.describe_segments(partition) == ()
+            with pytest.raises(DiskFullError, match="creating"):
+                append_values(cluster, "t", "x")
+            disk.is_full = False
+            append_values(cluster, "t", "x", partition=1)
+            assert other.bounds(TopicPartition("t", 1)).log_end_offset == 1
+            assert len(other.fetch(TopicPartition("t", 1), 0, max_bytes=1000).buffer)
+            assert other.bounds(TopicPartition("t", 0)).log_end_offset == 0
+
+
+def test_a_topic_whose_folders_a_full_disk_refused_can_be_deleted_and_created_again(tmp_path):
+    disk = FilledDisk()
+    with EmbeddedCluster(tmp_path / "log", create=True, file_system=disk) as cluster:
+        cluster.create_topic("before")
+        disk.is_full = True
+        for _ in range(2):
+            cluster.create_topic("t")
+            assert cluster.bounds(TopicPartition("t", 0)).log_end_offset == 0
+            cluster.delete_topic("t")
+            assert set(cluster.describe_topics()) == {"before"}
+        assert disk.refused_count
+        disk.is_full = False
+        cluster.create_topic("t")
+        append_values(cluster, "t", "x")
+        assert cluster.bounds(TopicPartition("t", 0)).log_end_offset == 1

@@ -1,10 +1,9 @@
-import errno
-import os
 from pathlib import Path
 
 import pytest
 from support.builders.builders import a_batch, a_record
 from support.clients.transacting import SetClock
+from support.files.filled_disk import FilledDisk
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
@@ -233,28 +232,6 @@ def test_a_compacted_partition_is_due_when_it_has_closed_segments(cluster):
     assert not maintenance.is_due(T0)
     fill(cluster, 5)
     assert maintenance.is_due(T0)
-
-
-class FilledDisk(OsFileSystem):
-    """When `is_full`, nothing new fits on the disk; folders do, if `has_folders`."""
-
-    is_full = False
-    has_folders = False
-    refused_count = 0
-
-    def make_directory(self, path):
-        if self.is_full and not self.has_folders:
-            self._refuse(path)
-        super().make_directory(path)
-
-    def open(self, path, *, writable, create=False):
-        if create and self.is_full and not self.exists(path):
-            self._refuse(path)
-        return super().open(path, writable=writable, create=create)
-
-    def _refuse(self, path):
-        self.refused_count += 1
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 
 @pytest.mark.parametrize("has_folders", [False, True])
