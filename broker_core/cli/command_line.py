@@ -67,6 +67,12 @@ def _add_replica(app: typer.Typer) -> None:
     app.add_typer(replica_commands.app, name="replica")
 
 
+def _add_storage(app: typer.Typer) -> None:
+    from broker_core.cli import storage_commands
+
+    app.add_typer(storage_commands.app, name="storage")
+
+
 def _add_broker(app: typer.Typer) -> None:
     from broker_core.cli import broker_command
 
@@ -99,6 +105,7 @@ _COMMANDS: Final[Mapping[str, Callable[[typer.Typer], None]]] = MappingProxyType
         "transactions": _add_transactions,
         "quorum": _add_quorum,
         "replica": _add_replica,
+        "storage": _add_storage,
         "broker": _add_broker,
         "produce": _add_produce,
         "consume": _add_consume,

@@ -22,4 +22,4 @@ def open_follower(
     fs = OsFileSystem()
     os.makedirs(path, exist_ok=True)
     identity = open_identity(fs, path, node_id=node_id, cluster_id=cluster_id, entropy=SystemEntropy())
-    return QuorumFollower(settings, identity, open_quorum_log(fs, path), on_leader=on_leader)
+    return QuorumFollower(settings, identity, open_quorum_log(fs, path, is_voter=False), on_leader=on_leader)

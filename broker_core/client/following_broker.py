@@ -160,7 +160,7 @@ def open_following_broker(
         raise DirectoryLockedError(f"{path} is used by another process", directory=path)
     try:
         identity = open_identity(fs, path, node_id=settings.node_id, cluster_id=cluster_id, entropy=SystemEntropy())
-        with QuorumFollower(client, identity, open_quorum_log(fs, path)) as follower:
+        with QuorumFollower(client, identity, open_quorum_log(fs, path, is_voter=False)) as follower:
             yield FollowingBroker(settings, identity, follower, on_state)
     finally:
         lock.release()

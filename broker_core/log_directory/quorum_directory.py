@@ -1,24 +1,37 @@
 """The directory of a node of a quorum: `meta.properties` and `__cluster_metadata-0`, as those of a Kafka node.
 
 The directory's id is made once and kept: the quorum tells replicas apart by it. A directory of another cluster or
-another node is refused.
+another node is refused; and for a voter one that was formatted for what this version cannot run: dynamic voters, or
+a new cluster with other features than `cluster_bootstrap` gives it.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+from broker_core.controller.cluster_bootstrap import NEW_CLUSTER_FEATURES
 from broker_core.log_directory.meta_properties import (
     META_PROPERTIES_FILE_NAME,
     MetaProperties,
     decode_meta_properties,
     encode_meta_properties,
 )
+from broker_core.log_directory.storage_format import BOOTSTRAP_FILE_NAME
 from broker_core.metadata.controller import random_id
+from broker_core.metadata.metadata_record_codec import decode_metadata_record
+from broker_core.metadata.metadata_records import FeatureLevelRecord, MetadataRecord
 from broker_core.model.exceptions import DirectoryFormatError
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC
 from broker_core.ports import Entropy, FileSystem
+from broker_core.raft.quorum_control_records import read_control_record
 from broker_core.raft.quorum_values import ReplicaIdentity
+from broker_core.record.batch_reader import iter_headers, records_of
+from broker_core.record.control_records import ControlType
 from broker_core.storage.checkpoints import read_small_file, write_atomically
 from broker_core.storage.quorum_log import QuorumLog
+
+_FIRST_BATCH_BYTES: Final = 1024 * 1024
+"""The control records at the start of a snapshot are far smaller."""
 
 
 def open_identity(
@@ -48,6 +61,58 @@ def open_identity(
     return ReplicaIdentity(node_id=node_id, directory_id=found.directory_id, cluster_id=found.cluster_id)
 
 
-def open_quorum_log(fs: FileSystem, path: str) -> QuorumLog:
-    """Made if it is missing."""
-    return QuorumLog(fs, f"{path}/{CLUSTER_METADATA_TOPIC}-0")
+def open_quorum_log(fs: FileSystem, path: str, *, is_voter: bool = True) -> QuorumLog:
+    """Made if it is missing. Raises DirectoryFormatError for what a voter of this version cannot run."""
+    log = QuorumLog(fs, f"{path}/{CLUSTER_METADATA_TOPIC}-0")
+    if is_voter:
+        try:
+            _require_static_voters(log, path)
+            _require_known_bootstrap(fs, log, path)
+        except BaseException:
+            log.close()
+            raise
+    return log
+
+
+def _require_static_voters(log: QuorumLog, path: str) -> None:
+    if log.snapshot_id is None:
+        return
+    _, content = log.read_snapshot_chunk(0, _FIRST_BATCH_BYTES)
+    position, _ = next(iter_headers(content))
+    found = dict(map(read_control_record, records_of(content, position)))
+    version = found.get(ControlType.KRAFT_VERSION)
+    if version is None or version.k_raft_version == 0:
+        return
+    voters = found.get(ControlType.KRAFT_VOTERS)
+    ids = ", ".join(str(each.voter_id) for each in (() if voters is None else voters.voters))
+    raise DirectoryFormatError(
+        f"{path} is formatted for a dynamic quorum (kraft.version {version.k_raft_version}, voters {ids}), which this "
+        "version cannot run as a controller: format an empty directory with controller.quorum.voters, without "
+        "--standalone and --initial-controllers"
+    )
+
+
+def _require_known_bootstrap(fs: FileSystem, log: QuorumLog, path: str) -> None:
+    """A log with records is past its bootstrap, whatever that was."""
+    data = read_small_file(fs, f"{path}/{BOOTSTRAP_FILE_NAME}")
+    if data is None or log.end_offset > 0:
+        return
+    wanted = [
+        decode_metadata_record(record.value or b"")
+        for position, header in iter_headers(data)
+        if not header.is_control
+        for record in records_of(data, position)
+    ]
+    known = {FeatureLevelRecord(name=name, feature_level=level) for name, level in NEW_CLUSTER_FEATURES.items()}
+    if set(wanted) != known:
+        others = sorted(set(wanted) - known, key=repr) or sorted(known - set(wanted), key=repr)
+        raise DirectoryFormatError(
+            f"{path}/{BOOTSTRAP_FILE_NAME} asks for a new cluster that this version does not begin, first with "
+            f"{_shown(others[0])}: format it without --release-version, --feature and --add-scram"
+        )
+
+
+def _shown(record: MetadataRecord) -> str:
+    if isinstance(record, FeatureLevelRecord):
+        return f"the level {record.feature_level} of {record.name}"
+    return f"a {type(record).__name__}"

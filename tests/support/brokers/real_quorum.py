@@ -24,11 +24,16 @@ JAVA = ("java", "-Xmx320M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
+def kafkas_format(configuration, cluster_id, *options):
+    kafka_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(configuration), *options)
+
+
 class RealQuorum:
     """Formatted when made; `start()` starts all nodes at once. A context manager that kills what still runs."""
 
-    def __init__(self, folder: Path, *, node_count=3, is_dynamic=False, settings=()):
-        self.folder = folder
+    def __init__(self, folder: Path, *, node_count=3, is_dynamic=False, settings=(), format_with=kafkas_format):
+        """`format_with`: called with a node's settings file, the cluster and options of kafka-storage."""
+        self.folder, self._format = folder, format_with
         self.node_ids = range(1, node_count + 1)
         ports = iter(free_ports(3 * node_count))
         self.ports = {
@@ -66,7 +71,7 @@ class RealQuorum:
         option = []
         if self._is_dynamic:
             option = ["--standalone"] if node_id == 1 else ["--no-initial-controllers"]
-        kafka_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(configuration), *option)
+        self._format(configuration, self.cluster_id, *option)
 
     def start(self, *node_ids):
         """All nodes, or these; waits until they listen."""
