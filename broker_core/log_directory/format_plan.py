@@ -33,7 +33,7 @@ _ANY_HOST: Final = frozenset({"", "0.0.0.0", "::"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormatSettings:
+class NodeToFormat:
     """`controller` is the address that other nodes reach this controller at, None if it has none."""
 
     node_id: int
@@ -68,7 +68,7 @@ class FormatPlan:
     listener: str
 
 
-def parse_format_settings(given: Mapping[str, str]) -> FormatSettings:
+def parse_format_settings(given: Mapping[str, str]) -> NodeToFormat:
     """Raises InvalidConfigError."""
     roles = tuple(items_of(given.get("process.roles", "broker,controller")))
     if not roles or set(roles) - set(_ROLES):
@@ -86,7 +86,7 @@ def parse_format_settings(given: Mapping[str, str]) -> FormatSettings:
     if voters and "controller" in roles and str(node_id) not in ids:
         raise InvalidConfigError(f"node.id is {node_id}, which is not among {VOTERS}={voters}", setting="node.id")
     listener = next(iter(items_of(given.get("controller.listener.names", ""))), "CONTROLLER")
-    return FormatSettings(
+    return NodeToFormat(
         node_id=node_id,
         roles=roles,
         metadata_dir=metadata_dir,
@@ -98,7 +98,7 @@ def parse_format_settings(given: Mapping[str, str]) -> FormatSettings:
 
 
 def plan_format(
-    settings: FormatSettings,
+    settings: NodeToFormat,
     *,
     cluster_id: str,
     first_voters: FirstVoters,
@@ -131,7 +131,7 @@ def plan_format(
     )
 
 
-def _check_voters(settings: FormatSettings, first: FirstVoters) -> None:
+def _check_voters(settings: NodeToFormat, first: FirstVoters) -> None:
     if settings.has_static_voters and (first.is_standalone or first.given):
         raise InvalidConfigError(
             f"{VOTERS} makes the voters static, so --standalone and --initial-controllers cannot be used; for a "
@@ -159,7 +159,7 @@ def _check_voters(settings: FormatSettings, first: FirstVoters) -> None:
         )
 
 
-def _check_quorum_level(settings: FormatSettings, first: FirstVoters, level: int | None) -> None:
+def _check_quorum_level(settings: NodeToFormat, first: FirstVoters, level: int | None) -> None:
     """Of static voters `kraft.version` is 0, of dynamic ones 1."""
     is_dynamic = not settings.has_static_voters and (first.is_standalone or first.is_joining or bool(first.given))
     needed = DYNAMIC_KRAFT_VERSION if is_dynamic else 0
