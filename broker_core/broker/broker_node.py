@@ -15,10 +15,11 @@ import logging
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from broker_core.broker.callback_errors import OnError
 from broker_core.broker.cluster_view import ClusterView, SingleNodeView
+from broker_core.broker.controller_port import ControllerPort
 from broker_core.broker.coordination.coordinators import NodeCoordinators
 from broker_core.broker.coordination.group_service import GroupService
 from broker_core.broker.coordination.transaction_service import TransactionService
@@ -45,6 +46,8 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
 from broker_core.model.topic_name import is_internal_topic
 from broker_core.ports import Clock, Entropy, FileSystem, Jobs, Locks, LoopWrites
+
+Manager = TypeVar("Manager", bound=ReplicaManager)
 
 _SESSION_ID_BYTES: Final = 4
 _SESSION_ID_MASK: Final = 2**31 - 1
@@ -95,6 +98,8 @@ class BrokerNode:
     authorizer: Authorizer | None
     cluster: ClusterView
     directory_path: str
+    controller: ControllerPort | None = None
+    """The active controller of a cluster; None: this node decides alone."""
 
     def __init__(self, config: BrokerConfig, ports: NodePorts) -> None:
         self.config = config
@@ -283,38 +288,12 @@ class BrokerNode:
         self._learn_settings(image)
         config = self.config
         self.directory_path = directory.path
-        self.topics = TopicStore(
-            image,
-            directory.metadata_log,
-            directory.folders,
-            self.jobs,
-            self.entropy,
-            topic_defaults=lambda: self.config.topic_defaults,
-        )
+        self.topics = self._new_topics(directory, image)
         # The first listener of the image: the other listeners need the current settings.
         self.topics.on_change(lambda: self._learn_settings(self.topics.image))
-        self.replicas = ReplicaManager(
-            directory,
-            self.topics,
-            self.jobs,
-            self.timers,
-            self.clock,
-            self.entropy,
-            retention_check_interval_ms=config.log_retention_check_interval_ms,
-            compaction_memory_bytes=lambda: self.config.log_cleaner_dedupe_buffer_size,
-            is_cleaner_enabled=config.log_cleaner_enable,
-            budget=_append_budget(config),
-            pinned_offset=lambda partition: self._coordinators.pinned_offset(partition),
-            loop_writes=self._loop_writes,
-        )
+        self.replicas = self._new_replicas(directory)
         self.replicas.on_advance(self.purgatory.wake)
-        self.cluster = SingleNodeView(
-            cluster_id=directory.properties.cluster_id,
-            node_id=config.node_id,
-            endpoints=lambda: self.config.endpoints,
-            rack=config.broker_rack,
-            is_offline=self.replicas.is_offline,
-        )
+        self.cluster = self._new_view(directory)
         self._coordinators = NodeCoordinators(
             lambda: self.config, self.topics, self.replicas, self.jobs, self.timers, self.clock, self.entropy
         )
@@ -327,6 +306,48 @@ class BrokerNode:
                 super_users=config.super_users,
                 allow_if_no_rules=config.allow_everyone_if_no_acl_found,
             )
+
+    def _new_topics(self, directory: NodeDirectory, image: MetadataImage) -> TopicStore:
+        return TopicStore(
+            image,
+            directory.metadata_log,
+            directory.folders,
+            self.jobs,
+            self.entropy,
+            topic_defaults=lambda: self.config.topic_defaults,
+        )
+
+    def _new_replicas(self, directory: NodeDirectory) -> ReplicaManager:
+        return self._assemble_replicas(directory, ReplicaManager)
+
+    def _assemble_replicas(self, directory: NodeDirectory, kind: type[Manager]) -> Manager:
+        config = self.config
+        return kind(
+            directory,
+            self.topics,
+            self.jobs,
+            self.timers,
+            self.clock,
+            self.entropy,
+            retention_check_interval_ms=config.log_retention_check_interval_ms,
+            compaction_memory_bytes=lambda: self.config.log_cleaner_dedupe_buffer_size,
+            is_cleaner_enabled=config.log_cleaner_enable,
+            budget=_append_budget(config),
+            pinned_offset=self._pinned_offset,
+            loop_writes=self._loop_writes,
+        )
+
+    def _pinned_offset(self, partition: TopicPartition) -> int | None:
+        return self._coordinators.pinned_offset(partition)
+
+    def _new_view(self, directory: NodeDirectory) -> ClusterView:
+        return SingleNodeView(
+            cluster_id=directory.properties.cluster_id,
+            node_id=self.config.node_id,
+            endpoints=lambda: self.config.endpoints,
+            rack=self.config.broker_rack,
+            is_offline=self.replicas.is_offline,
+        )
 
     def _learn_settings(self, image: MetadataImage) -> None:
         if image.broker_configs is self._stored_settings:

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from broker_core.log_directory.clean_shutdown import (
     mark_broker_running,
@@ -22,11 +22,13 @@ from broker_core.log_directory.clean_shutdown import (
     write_clean_shutdown,
 )
 from broker_core.log_directory.directory import DirectoryKind, LogDirectory
+from broker_core.log_directory.directory_in_use import DirectoryInUse
 from broker_core.log_directory.meta_properties import NODE_ID, MetaProperties
 from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.partition_access import PartitionAccess
-from broker_core.log_directory.partition_folders import PartitionFolders
+from broker_core.log_directory.partition_folders import FolderCatalog, PartitionFolders
 from broker_core.log_directory.system_ports import SYSTEM_LOCKS
+from broker_core.log_directory.topic_catalog import MetadataChanges, TopicCatalog
 from broker_core.model.exceptions import DirectoryReadOnlyError, StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
@@ -51,14 +53,34 @@ _WITHOUT_BROKER: Final = "directory=%s was last used without a broker: checking 
 _log: Final = logging.getLogger(__name__)
 
 
+class OpenDirectory(Protocol):
+    """The part of a node's directory that replicas need."""
+
+    @property
+    def fs(self) -> FileSystem: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def access(self) -> PartitionAccess: ...
+
+    @property
+    def max_open_count(self) -> int: ...
+
+
+class NodeMetadata(TopicCatalog, FolderCatalog, MetadataChanges, Protocol):
+    """The topics of a node: its metadata log, or what a cluster's metadata log says."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDirectory:
     """Created by `open`. `was_clean`: no recovery is needed. `was_killed`: a broker stopped without a clean
     shutdown."""
 
     fs: FileSystem
-    directory: LogDirectory
-    metadata_log: MetadataLog
+    directory: DirectoryInUse
+    metadata_log: NodeMetadata
     folders: PartitionFolders
     access: PartitionAccess
     max_open_count: int

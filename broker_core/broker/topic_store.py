@@ -19,11 +19,10 @@ from typing import Any, Final, TypeVar
 
 from broker_core.broker.callback_errors import OnError, log_all_callback_errors, log_callback_errors
 from broker_core.cluster import TopicDescription
-from broker_core.coordinator.contract import CoordinatorResult
-from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.partition_folders import PartitionFolders
+from broker_core.log_directory.topic_catalog import MetadataChanges, TopicPlan
 from broker_core.log_directory.topic_configs import TopicConfigs
-from broker_core.metadata.controller import MetadataController
+from broker_core.metadata.controller import MetadataController, ProducerIdBlock
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import MetadataRecord
 from broker_core.model.exceptions import StorageError, StreamlogError, UnknownTopicError
@@ -32,7 +31,6 @@ from broker_core.model.topic_defaults import KAFKAS_DEFAULTS, TopicDefaults
 from broker_core.ports import Entropy, Jobs
 
 Reply = TypeVar("Reply")
-TopicPlan = Callable[[MetadataController], CoordinatorResult[MetadataRecord, Reply]]
 
 _log: Final = logging.getLogger(__name__)
 
@@ -60,7 +58,7 @@ class TopicStore:
     def __init__(
         self,
         image: MetadataImage,
-        metadata_log: MetadataLog,
+        metadata_log: MetadataChanges,
         folders: PartitionFolders,
         jobs: Jobs,
         entropy: Entropy,
@@ -157,12 +155,18 @@ class TopicStore:
             after=self._folders.make_missing,
         )
 
+    def allocate_producer_ids(self, on_reply: Callable[[ProducerIdBlock], None], on_error: OnError) -> None:
+        self.change(MetadataController.plan_allocate_producer_ids, on_reply, on_error)
+
     def check(self, plan: TopicPlan[Reply]) -> Reply:
         """The plan's reply for the current image, without a change. Raises the plan's errors."""
         return plan(self._controller()).reply
 
     def _controller(self) -> MetadataController:
         return self._metadata_log.controller_for(self.image)
+
+    def _notify(self) -> None:
+        log_all_callback_errors("a change of the metadata log", self._listeners)
 
     def _change_next(self) -> None:
         if self._is_changing or not self._waiting:
@@ -175,7 +179,7 @@ class TopicStore:
                 self.image.replay(record)
             self._is_changing = False
             if changed.records:
-                log_all_callback_errors("a change of the metadata log", self._listeners)
+                self._notify()
             if changed.error is None:
                 log_callback_errors("a change of the metadata log", change.on_reply, changed.reply)
             else:

@@ -44,6 +44,15 @@ def broker(
             show_default="a free one",
         ),
     ] = None,
+    cluster_id: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster-id",
+            metavar="ID",
+            help="Of a node of a cluster with an empty directory: the same for all nodes.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Serve a log directory to Kafka clients, until Ctrl-C or SIGTERM.
 
@@ -52,17 +61,20 @@ def broker(
     given = {} if config is None else parse_properties(config.read_text())
     if config is None and path is None:
         with tempfile.TemporaryDirectory(prefix="streamlog-") as folder:
-            _serve(given, settings or [], Path(folder), port or 0)
+            _serve(given, settings or [], Path(folder), port or 0, cluster_id)
         return
-    _serve(given, settings or [], path, port if config is not None else port or 0)
+    _serve(given, settings or [], path, port if config is not None else port or 0, cluster_id)
 
 
-def _serve(given: dict[str, str], settings: list[str], path: Path | None, port: int | None) -> None:
+def _serve(
+    given: dict[str, str], settings: list[str], path: Path | None, port: int | None, cluster_id: str | None
+) -> None:
     """`path` and `port` override the file, and `settings` override both."""
     # Imported here, so that a wrong argument and --help are answered at once.
     with without_collections():
         from broker_core.broker.settings.broker_config import parse_broker_config
         from broker_core.server.broker_process import run_broker
+        from broker_core.server.cluster.cluster_process import is_of_cluster, run_cluster_node
         from broker_core.server.development import development_settings
 
     if not given and path is not None:
@@ -84,5 +96,7 @@ def _serve(given: dict[str, str], settings: list[str], path: Path | None, port: 
         for line in complaints[:-1]:
             typer.echo(f"streamlog: {line}", err=True)
         raise InvalidConfigError(complaints[-1]) from error
-    if not run_broker(config):
+    if is_of_cluster(given):
+        run_cluster_node(config, given, cluster_id=cluster_id)
+    elif not run_broker(config):
         raise typer.Exit(ERROR)

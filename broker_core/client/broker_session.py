@@ -13,19 +13,16 @@ from uuid import UUID
 from broker_core.client.connection_pool import ConnectionPool
 from broker_core.client.deadline import Deadline
 from broker_core.client.replica_settings import ReplicaSettings
+from broker_core.log_directory.broker_epoch import stored_broker_epoch, write_broker_epoch
 from broker_core.metadata.broker_lifecycle import BrokerLifecycle, LifecycleHeartbeat, LifecycleState, Registration
 from broker_core.metadata.broker_messages import heartbeat_message, registration_message
 from broker_core.model.client_settings import BrokerAddress, ClientSettings
 from broker_core.model.exceptions import RemoteError
 from broker_core.ports import Clock, FileSystem
 from broker_core.raft.quorum_values import ReplicaIdentity
-from broker_core.storage.checkpoints import read_small_file, write_atomically
 
 _log: Final = logging.getLogger(__name__)
 
-EPOCH_FILE_NAME: Final = "streamlog-broker-epoch"
-"""The last registration of this directory. What its replicas acknowledged is on the device even after a crash, so the
-controller may go on trusting them; a directory that was lost has no such file (KIP-966)."""
 _ANSWER_MS: Final = 4500
 """Half of Kafka's broker.session.timeout.ms: a controller that does not answer is given up in time to ask another."""
 _PAUSE_SECONDS: Final = 0.025
@@ -55,7 +52,7 @@ class BrokerSession:
         self._lock = threading.Lock()
         self._is_abandoned = False
         self._lifecycle = BrokerLifecycle(
-            previous_broker_epoch=_stored_epoch(fs, settings.log_dir),
+            previous_broker_epoch=stored_broker_epoch(fs, settings.log_dir),
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
         )
         self._thread = threading.Thread(target=self._run, name="broker-session", daemon=True)
@@ -130,8 +127,7 @@ class BrokerSession:
                 )
                 return
             if not answer.error_code:
-                path = f"{self._settings.log_dir}/{EPOCH_FILE_NAME}"
-                write_atomically(self._fs, path, b"%d\n" % answer.broker_epoch)
+                write_broker_epoch(self._fs, self._settings.log_dir, answer.broker_epoch)
             self._lifecycle.on_registered(answer.error_code, answer.broker_epoch, now_ms)
 
     def _message(self, asked: Registration | LifecycleHeartbeat) -> Any:
@@ -145,12 +141,6 @@ class BrokerSession:
             cluster_id=self._identity.cluster_id,
             incarnation_id=self._incarnation_id,
             directory_id=self._identity.directory_id,
-            listener=settings.listener,
-            address=settings.address,
+            listeners={settings.listener: settings.address},
             rack=settings.rack,
         )
-
-
-def _stored_epoch(fs: FileSystem, directory: str) -> int:
-    found = read_small_file(fs, f"{directory}/{EPOCH_FILE_NAME}")
-    return -1 if found is None or not found.strip().isdigit() else int(found)

@@ -9,19 +9,12 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from broker_core.log.leader_epochs import LeaderEpochs
+from broker_core.broker.partition.replica_writes import carry_out, found_log
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import FileSystem
 from broker_core.replication.replica_log import ReplicaLog
-from broker_core.replication.replication_values import (
-    AdvanceLogStart,
-    AppendFetched,
-    ReplicaEffect,
-    RestartPartition,
-    SyncPartition,
-    TruncatePartition,
-)
+from broker_core.replication.replication_values import ReplicaEffect
 from broker_core.storage.checkpoints import (
     read_offset_checkpoint,
     read_partition_metadata,
@@ -46,39 +39,11 @@ class ReplicaFolder:
         self._store.refresh()
 
     def found(self, high_watermark: int) -> ReplicaLog:
-        """The log as it is on the device. Of its epochs those with records count: after a truncation the file may still
-        have later ones, and a new folder's has one."""
-        self._store.flush()
-        bounds = self._store.written_bounds()
-        is_empty = bounds.log_start_offset == bounds.log_end_offset
-        epochs = LeaderEpochs(() if is_empty else self._store.leader_epochs().entries)
-        epochs.truncate_from_end(bounds.log_end_offset)
-        return ReplicaLog(
-            log_start_offset=bounds.log_start_offset,
-            log_end_offset=bounds.log_end_offset,
-            synced_end=bounds.log_end_offset,
-            high_watermark=max(bounds.log_start_offset, min(high_watermark, bounds.log_end_offset)),
-            epochs=epochs,
-        )
+        return found_log(self._store, high_watermark)
 
     def carry_out(self, effect: ReplicaEffect, *, now_ms: int) -> int:
-        """A write; returns the log's end after it. Raises StreamlogError: then it is not known what the log holds."""
-        store = self._store
-        match effect:
-            case AppendFetched(records=records, restart_offset=restart_offset):
-                if restart_offset is not None:
-                    store.restart_at(restart_offset, now_ms=now_ms)
-                store.append_replicated(bytearray(records), now_ms=now_ms)
-            case TruncatePartition(end_offset=end_offset):
-                store.truncate_to(end_offset)
-            case RestartPartition(start_offset=start_offset):
-                store.restart_at(start_offset, now_ms=now_ms)
-            case AdvanceLogStart(log_start_offset=log_start_offset):
-                store.delete_records(log_start_offset)
-            case _:
-                assert isinstance(effect, SyncPartition), effect
-                store.flush()
-        return store.written_bounds().log_end_offset
+        """See `replica_writes`."""
+        return carry_out(self._store, effect, now_ms=now_ms)
 
     def close(self) -> None:
         self._store.flush()

@@ -49,6 +49,8 @@ class WantedPartition(NamedTuple):
     max_bytes: int
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+    """That of the follower that asks."""
 
 
 @dataclass(slots=True, kw_only=True)

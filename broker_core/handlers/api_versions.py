@@ -15,6 +15,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker_core.handlers.call import Call
+from broker_core.handlers.forwarding import FORWARDED_VERSIONS
 from broker_core.metadata.metadata_version import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
 from broker_core.protocol.api_table import ApiKey, message_types
 from broker_core.protocol.message_builder import build
@@ -36,7 +37,7 @@ def handle(call: Call) -> None:
         return
     lowest = {METADATA_VERSION_FEATURE: _LOWEST_METADATA_VERSION}
     call.respond(
-        api_keys=_served(),
+        api_keys=_served(call),
         supported_features=[
             {"name": name, "min_version": lowest.get(name, 0), "max_version": level}
             for name, level in _FEATURES.items()
@@ -52,13 +53,17 @@ def handle(call: Call) -> None:
 def refuse_version(call: Call) -> None:
     """The answer to an unknown version."""
     answer = message_types(ApiKey.API_VERSIONS, 0).response
-    call.respond_with(build(answer, {"error_code": ErrorCode.unsupported_version, "api_keys": _served()}))
+    call.respond_with(build(answer, {"error_code": ErrorCode.unsupported_version, "api_keys": _served(call)}))
 
 
-def _served() -> list[dict[str, int]]:
+def _served(call: Call) -> list[dict[str, int]]:
+    """In a cluster with what the controller answers."""
+    served: dict[int, range] = {int(key): versions for key, versions in SERVED_VERSIONS.items()}
+    if call.node.controller is not None:
+        served |= FORWARDED_VERSIONS
     return [
-        {"api_key": int(key), "min_version": versions[0], "max_version": versions[-1]}
-        for key, versions in sorted(SERVED_VERSIONS.items())
+        {"api_key": key, "min_version": versions[0], "max_version": versions[-1]}
+        for key, versions in sorted(served.items())
     ]
 
 

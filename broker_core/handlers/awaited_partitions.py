@@ -7,12 +7,13 @@ readable) the fetch has to read. Reading each time would cost a fetch that waits
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from broker_core.broker.partition.replica import Replica
 from broker_core.broker.partition.replica_manager import ReplicaManager
+from broker_core.cluster import PartitionBounds
 from broker_core.model.exceptions import StreamlogError
-from broker_core.model.identifiers import IsolationLevel, TopicPartition
+from broker_core.model.identifiers import TopicPartition
 
 
 class AwaitedPartitions:
@@ -22,13 +23,13 @@ class AwaitedPartitions:
         self,
         replicas: ReplicaManager,
         wanted: Iterable[tuple[TopicPartition, int]],
-        isolation: IsolationLevel,
+        readable_end: Callable[[PartitionBounds], int],
         *,
         missing_bytes: int,
     ) -> None:
-        """`wanted`: readable partitions with their fetch offsets."""
+        """`wanted`: readable partitions with their fetch offsets; `readable_end`: where a log ends for the reader."""
         self._replicas = replicas
-        self._isolation = isolation
+        self._readable_end = readable_end
         self._missing_bytes = missing_bytes
         self._awaited = {partition: _Awaited(from_offset, replicas.get(partition)) for partition, from_offset in wanted}
 
@@ -45,8 +46,8 @@ class AwaitedPartitions:
         bounds, before = replica.bounds, awaited.bounds
         if replica is not awaited.replica or awaited.from_offset < bounds.log_start_offset:
             return True
-        end_before = before.readable_end(self._isolation)
-        if bounds.readable_end(self._isolation) == end_before:
+        end_before = self._readable_end(before)
+        if self._readable_end(bounds) == end_before:
             return False
         if end_before < before.log_end_offset:
             return True  # records blocked by a transaction were counted too early, or not at all

@@ -15,6 +15,7 @@ from kio.static.protocol import Entity
 from broker_core.broker.broker_node import BrokerNode
 from broker_core.handlers import api_versions
 from broker_core.handlers.call import Call, Peer, Send
+from broker_core.handlers.forwarding import forward, is_forwarded
 from broker_core.handlers.registry import HANDLERS
 from broker_core.model.exceptions import MalformedMessageError, StreamlogError
 from broker_core.protocol.api_table import ApiKey, api_label, message_types
@@ -28,6 +29,9 @@ def dispatch(node: BrokerNode, request: Request, peer: Peer, send: Send, now_ms:
     """Calls `send` once, now or later, with the answer or None for none. Raises MalformedMessageError and unexpected
     exceptions of handlers: then close the connection."""
     call = Call(node=node, request=request, peer=peer, send=send, now_ms=now_ms)
+    if request.message is not None and is_forwarded(node, request.api_key, request.api_version):
+        forward(call)
+        return
     if request.message is None or not is_served(request.api_key, request.api_version):
         if request.api_key != ApiKey.API_VERSIONS:
             raise MalformedMessageError(

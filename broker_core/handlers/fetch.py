@@ -8,7 +8,9 @@ short because clients do not read their answers, it waits longer and is answered
 from version 13 on by id. Epochs: see `handlers.leader_epochs`; a client with a diverged log (KIP-595 fields, version
 12) gets the point of divergence.
 
-Left out on purpose: followers (replica_id: NOT_LEADER_OR_FOLLOWER), and fetching from the nearest replica (rack).
+A follower (replica_id) gets records up to the log's end, and its fetch says what it has (`Replica.on_fetch`).
+
+Left out on purpose: fetching from the nearest replica (rack).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from broker_core.broker.partition.replica import Replica
-from broker_core.cluster import FetchedBatches
+from broker_core.cluster import FetchedBatches, PartitionBounds
 from broker_core.fetch.fetch_session import FINAL_EPOCH, FetchContext, PartitionKey, WantedPartition
 from broker_core.handlers.awaited_partitions import AwaitedPartitions
 from broker_core.handlers.call import Call
@@ -30,11 +32,13 @@ from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.durations import milliseconds_of
 from broker_core.model.exceptions import (
     OffsetOutOfRangeError,
+    ReplicaError,
     StreamlogError,
     UnknownPartitionError,
     UnknownTopicError,
 )
 from broker_core.model.identifiers import NO_LEADER_EPOCH, IsolationLevel, TopicPartition
+from broker_core.replication.replication_values import UNKNOWN_BROKER_EPOCH, PartitionFetch
 
 _FIRST_VERSION_WITH_IDS: Final = 13
 _FIRST_VERSION_THAT_NAMES_LEADERS: Final = 16
@@ -53,6 +57,7 @@ def handle(call: Call) -> None:
                 max_bytes=partition.partition_max_bytes,
                 current_leader_epoch=max(NO_LEADER_EPOCH, getattr(partition, "current_leader_epoch", -1)),
                 last_fetched_epoch=getattr(partition, "last_fetched_epoch", -1),
+                log_start_offset=getattr(partition, "log_start_offset", -1),
             )
     forgotten = [
         PartitionKey(_topic_of(call, topic), number)
@@ -101,7 +106,8 @@ class _Fetch:
         self._max_bytes = max(0, min(call.message.max_bytes, call.node.config.fetch_max_bytes))
         self._min_bytes = min(call.message.min_bytes, self._max_bytes)
         self._awaited: AwaitedPartitions | None = None
-        self._is_follower = _replica_id(call) >= 0
+        self._replica_id = _replica_id(call)
+        self._is_follower = self._replica_id >= 0
         self._may_read: dict[str, bool] = {}
         # A topic that is deleted while this waits gets the error of a deleted topic, not of an unknown id.
         self._names = {key: _topic_name(call, key) for key in context.wanted}
@@ -153,7 +159,7 @@ class _Fetch:
             if (partition := self._partition(key)) is not None
         ]
         return AwaitedPartitions(
-            self._call.node.replicas, wanted, self._isolation, missing_bytes=self._min_bytes - byte_count
+            self._call.node.replicas, wanted, self._readable_end, missing_bytes=self._min_bytes - byte_count
         )
 
     def give_up_waiting(self) -> None:
@@ -184,11 +190,7 @@ class _Fetch:
                 return _refusal(key, ErrorCode.topic_authorization_failed, is_found=False)
             replica = self._call.node.replicas.get(TopicPartition(name, key.number))
             if self._is_follower:
-                refusal = _refusal(key, ErrorCode.not_leader_or_follower)
-                if self._call.version >= _FIRST_VERSION_THAT_NAMES_LEADERS:
-                    leader = self._call.node.cluster.leader_of(replica.topic_partition)
-                    refusal["current_leader"] = {"leader_id": leader.leader_id, "leader_epoch": leader.leader_epoch}
-                return refusal
+                return self._read_for_follower(key, wanted, replica, left, is_first=is_first)
             refused = refused_epoch(wanted.current_leader_epoch, replica.leader_epoch)
             if refused is not None:
                 return _refusal(key, refused)
@@ -204,8 +206,50 @@ class _Fetch:
             return self._answer(key, replica, fetched)
         except (UnknownTopicError, UnknownPartitionError) as error:
             return _refusal(key, error.error_code, is_found=self._awaited is not None)
+        except ReplicaError as error:
+            return self._refusal_of_replica(key, error.error_code)
         except StreamlogError as error:
             return _refusal(key, error.error_code)
+
+    def _read_for_follower(
+        self, key: PartitionKey, wanted: WantedPartition, replica: Replica, left: int, *, is_first: bool
+    ) -> dict[str, Any]:
+        """Up to the log's end. That it fetches says what it has."""
+        state = self._call.request_field("replica_state", None)
+        verdict = replica.on_fetch(
+            PartitionFetch(
+                fetch_offset=wanted.fetch_offset,
+                current_leader_epoch=wanted.current_leader_epoch,
+                last_fetched_epoch=wanted.last_fetched_epoch,
+                replica_id=self._replica_id,
+                broker_epoch=UNKNOWN_BROKER_EPOCH if state is None else state.replica_epoch,
+                log_start_offset=wanted.log_start_offset,
+            )
+        )
+        if verdict.error is not ErrorCode.none:
+            return self._refusal_of_replica(key, verdict.error)
+        if verdict.diverging is not None:
+            diverging = {"epoch": verdict.diverging.leader_epoch, "end_offset": verdict.diverging.end_offset}
+            return self._answer(key, replica, None) | {"diverging_epoch": diverging}
+        max_bytes = min(wanted.max_bytes, left)
+        if (max_bytes <= 0 and not is_first) or wanted.fetch_offset >= verdict.until_offset:
+            return self._answer(key, replica, None)
+        fetched = replica.read_log(wanted.fetch_offset, max_bytes=max(0, max_bytes), until_offset=verdict.until_offset)
+        if len(fetched.buffer) > max_bytes and not is_first:
+            return self._answer(key, replica, None)
+        return self._answer(key, replica, fetched)
+
+    def _refusal_of_replica(self, key: PartitionKey, error_code: ErrorCode) -> dict[str, Any]:
+        """With the leader, where the client may ask next."""
+        refusal = _refusal(key, error_code)
+        partition = self._partition(key)
+        if partition is not None and self._call.version >= _FIRST_VERSION_THAT_NAMES_LEADERS:
+            leader = self._call.node.cluster.leader_of(partition)
+            refusal["current_leader"] = {"leader_id": leader.leader_id, "leader_epoch": leader.leader_epoch}
+        return refusal
+
+    def _readable_end(self, bounds: PartitionBounds) -> int:
+        return bounds.log_end_offset if self._is_follower else bounds.readable_end(self._isolation)
 
     def _has_more(self, replica: Replica, from_offset: int) -> bool:
         """False: at the end, nothing to read. The replica refuses an offset out of range."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
+from broker_core.broker.cluster_view import NO_LEADER
 from broker_core.handlers.call import Call
 from broker_core.handlers.topic_answers import place_of
 from broker_core.model.access_control import Operation, ResourceType
@@ -71,6 +72,8 @@ def _coordinator_of(call: Call, key_type: int, key: str) -> dict[str, Any]:
     if refusal is not ErrorCode.none:
         return {"error_code": refusal, **_NO_NODE}
     coordinator = call.node.cluster.coordinator_of(_TOPICS[key_type], key)
+    if coordinator == NO_LEADER:
+        return {"error_code": ErrorCode.coordinator_not_available, **_NO_NODE}
     return {"error_code": ErrorCode.none, "node_id": coordinator} | place_of(call, coordinator)
 
 

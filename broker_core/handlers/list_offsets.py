@@ -82,6 +82,8 @@ def _looked_up(call: Call, name: str, partition: Any) -> Answer | Lookup:
         refused = refused_epoch(getattr(partition, "current_leader_epoch", -1), replica.leader_epoch)
         if refused is not None:
             return _NOWHERE | {"error_code": refused}
+        if spec == OffsetSpec.LATEST and call.message.replica_id >= 0:
+            return {"timestamp": -1, "offset": replica.bounds.log_end_offset, "leader_epoch": replica.leader_epoch}
         return _place_of(replica, spec, IsolationLevel(1 if call.request_field("isolation_level", 0) == 1 else 0))
     except StreamlogError as error:
         return _NOWHERE | {"error_code": error.error_code}

@@ -220,7 +220,15 @@ class _Produce:
             )
             self._maybe_respond()
 
-        batch.replica.append(AppendRequest(batches=batch.records, header=batch.header, on_done=done, on_error=failed))
+        batch.replica.append(
+            AppendRequest(
+                batches=batch.records,
+                header=batch.header,
+                on_done=done,
+                on_error=failed,
+                awaits_replication=self._call.message.acks == -1,
+            )
+        )
 
     def _time_is_up(self) -> None:
         for place in self._places:

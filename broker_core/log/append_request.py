@@ -28,7 +28,8 @@ class AppendRequest(NamedTuple):
     """Offsets are written into `batches` in place. `header`: that of the only batch, if it was already read.
 
     A broker calls `on_done` or `on_error` on its loop; a store returns the outcome instead. A client's batch must have
-    base offset 0, as in Kafka, unless `ignores_claimed_offset`.
+    base offset 0, as in Kafka, unless `ignores_claimed_offset`. `awaits_replication` (acks=all): `on_done` is called
+    when all in-sync replicas have it. `leader_epoch` None: the newest epoch of the log.
     """
 
     batches: WritableBytes
@@ -37,6 +38,8 @@ class AppendRequest(NamedTuple):
     on_done: Callable[[AppendResult], None] = _ignore
     on_error: Callable[[StreamlogError], None] = _ignore
     ignores_claimed_offset: bool = False
+    awaits_replication: bool = True
+    leader_epoch: int | None = None
 
     @property
     def size_bytes(self) -> int:

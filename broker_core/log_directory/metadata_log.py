@@ -24,7 +24,7 @@ from typing import Final, TypeVar
 
 from broker_core.cluster import TopicDescription
 from broker_core.coordinator.contract import CoordinatorResult
-from broker_core.log_directory.directory import LogDirectory
+from broker_core.log_directory.directory_in_use import DirectoryInUse
 from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
 from broker_core.metadata.controller import CLUSTER_METADATA_TOPIC_ID, MetadataController
 from broker_core.metadata.metadata_image import MetadataImage
@@ -57,7 +57,7 @@ class _Writer:
 class MetadataLog:
     """The topics of a directory that is OURS. Nothing is created before `make()`; until then there are no topics."""
 
-    def __init__(self, fs: FileSystem, directory: LogDirectory, clock: Clock) -> None:
+    def __init__(self, fs: FileSystem, directory: DirectoryInUse, clock: Clock) -> None:
         self._fs = fs
         self._directory = directory
         self._clock = clock

@@ -20,7 +20,7 @@ from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 from broker_core.cluster import TopicDescription
-from broker_core.log_directory.directory import LogDirectory
+from broker_core.log_directory.directory_in_use import DirectoryInUse
 from broker_core.log_directory.open_partitions import OpenPartitions, Taken
 from broker_core.log_directory.partition_folders import PartitionFolders
 from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
@@ -113,7 +113,7 @@ class PartitionAccess:
     def __init__(
         self,
         fs: FileSystem,
-        directory: LogDirectory,
+        directory: DirectoryInUse,
         catalog: TopicCatalog,
         folders: PartitionFolders | None,
         *,

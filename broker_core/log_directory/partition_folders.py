@@ -18,13 +18,13 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Final
+from contextlib import AbstractContextManager, suppress
+from typing import Final, Protocol
 from uuid import UUID
 
 from broker_core.cluster import TopicDescription
-from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
+from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.model.exceptions import DirectoryFormatError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import (
@@ -35,7 +35,7 @@ from broker_core.model.topic_name import (
     partition_folder,
     stray_folder,
 )
-from broker_core.ports import Entropy, FileSystem
+from broker_core.ports import Entropy, FileSystem, Locks
 from broker_core.storage.checkpoints import PARTITION_METADATA_FILE_NAME, read_partition_metadata
 from broker_core.storage.storage_errors import translated
 from broker_core.storage.writable_partition import WritablePartition
@@ -49,10 +49,24 @@ ClearAway = Callable[[TopicPartition, UUID], str | None]
 """Handles a folder of another topic id in a partition's place; the path that it returns is removed."""
 
 
+class FolderCatalog(Protocol):
+    """The topics whose folders these are. `locked`: nobody else creates, renames or removes folders."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def locks(self) -> Locks: ...
+
+    def topic(self, name: str) -> TopicDescription | None: ...
+
+    def locked(self) -> AbstractContextManager[None]: ...
+
+
 class PartitionFolders:
     """The folders of one directory that is OURS."""
 
-    def __init__(self, fs: FileSystem, path: str, metadata_log: MetadataLog, entropy: Entropy) -> None:
+    def __init__(self, fs: FileSystem, path: str, metadata_log: FolderCatalog, entropy: Entropy) -> None:
         self._fs = fs
         self._path = path
         self._metadata_log = metadata_log

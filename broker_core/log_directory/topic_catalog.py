@@ -3,11 +3,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from broker_core.cluster import TopicDescription
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.metadata.controller import MetadataController
+from broker_core.metadata.metadata_image import MetadataImage
+from broker_core.metadata.metadata_records import MetadataRecord
 from broker_core.model.exceptions import UnknownPartitionError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
+
+Reply = TypeVar("Reply")
+TopicPlan = Callable[[MetadataController], CoordinatorResult[MetadataRecord, Reply]]
 
 
 class TopicCatalog(Protocol):
@@ -27,6 +35,16 @@ class TopicCatalog(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class MetadataChanges(Protocol):
+    """A metadata log that this process may change."""
+
+    def change(
+        self, plan: TopicPlan[Any], *, on_appended: Callable[[tuple[MetadataRecord, ...]], object] | None = None
+    ) -> Any: ...
+
+    def controller_for(self, image: MetadataImage) -> MetadataController: ...
 
 
 def topic_of(catalog: TopicCatalog, partition: TopicPartition) -> TopicDescription:

@@ -33,8 +33,7 @@ def registration_message(
     cluster_id: str,
     incarnation_id: UUID,
     directory_id: UUID,
-    listener: str,
-    address: BrokerAddress,
+    listeners: Mapping[str, BrokerAddress],
     rack: str | None,
 ) -> Any:
     """BrokerRegistration 4: the first whose features may begin at level 0."""
@@ -44,7 +43,10 @@ def registration_message(
         "broker_id": node_id,
         "cluster_id": cluster_id,
         "incarnation_id": incarnation_id,
-        "listeners": [{"name": listener, "host": address.host, "port": address.port, "security_protocol": _PLAINTEXT}],
+        "listeners": [
+            {"name": name, "host": address.host, "port": address.port, "security_protocol": _PLAINTEXT}
+            for name, address in listeners.items()
+        ],
         "features": [
             {"name": name, "min_supported_version": low, "max_supported_version": high}
             for name, (low, high) in FEATURES.items()

@@ -54,6 +54,8 @@ class PartitionTable:
         self.leaderless = RowSet()
         self.reassigning = RowSet()
         self.with_eligible_leaders = RowSet()
+        self.change_count = 0
+        """Grows with each change, so that who has read the table knows whether to read it again."""
 
     def __len__(self) -> int:
         return len(self._topic) - len(self._free_rows)
@@ -83,6 +85,7 @@ class PartitionTable:
 
     def remove_topic(self, topic_id: UUID) -> None:
         """A topic that is not there changes nothing."""
+        self.change_count += 1
         for row in self._rows.pop(topic_id, ()):
             if row != _NO_ROW:
                 self._remove_row(row)
@@ -121,6 +124,7 @@ class PartitionTable:
         """Creates or replaces a partition of an existing topic; returns its row. Raises InconsistentMetadataError."""
         if not 0 <= partition <= MAX_PARTITION_ID:
             raise InconsistentMetadataError(f"partition {partition} of topic {topic_id}: at most {MAX_PARTITION_ID}")
+        self.change_count += 1
         row = self.row_of(topic_id, partition)
         if row is None:
             row = self._new_row(topic_id, partition)
@@ -143,6 +147,7 @@ class PartitionTable:
         if record.replicas is not None or record.directories is not None or record.leader_recovery_state != -1:
             self.put(*self.partition_at(row), changed_state(self.state_at(row), record))
             return
+        self.change_count += 1
         leader_epochs, partition_epochs = self._numbers["leader_epoch"], self._numbers["partition_epoch"]
         has_leader = record.leader != LEADER_UNCHANGED
         leader_epoch = next_epoch(leader_epochs[row]) if has_leader else leader_epochs[row]

@@ -41,7 +41,9 @@
     │   └── ConcurrentTransactionsError    its last transaction is still being ended: ask again
     ├── CoordinatorError                 a broker's coordinator cannot tell now: ask again
     │   ├── CoordinatorLoadingError        it is reading its log
+    │   ├── NotCoordinatorError            another broker has this coordinator: find it
     │   └── CoordinatorNotAvailableError   its log could not be written, or not be read
+    ├── ReplicaError                     this replica cannot do it now: another broker leads, or too few are in sync
     ├── StorageError                     the directory or the disk
     │   ├── DiskFullError
     │   ├── TooManyOpenFilesError          of the process or the machine: nothing is wrong with what was to be opened
@@ -267,8 +269,18 @@ class CoordinatorLoadingError(CoordinatorError):
     error_code = ErrorCode.coordinator_load_in_progress
 
 
+class NotCoordinatorError(CoordinatorError):
+    error_code = ErrorCode.not_coordinator
+
+
 class CoordinatorNotAvailableError(CoordinatorError):
     pass
+
+
+class ReplicaError(StreamlogError):
+    """`error_code` of the instance is Kafka's."""
+
+    error_code = ErrorCode.not_leader_or_follower
 
 
 class StorageError(StreamlogError):

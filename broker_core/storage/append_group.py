@@ -204,7 +204,11 @@ class PendingAppends:
         try:
             request.require_no_claimed_offset(writer.log.name)
             plan = writer.log.plan_append(
-                request.batches, now_ms=self._now_ms, origin=request.origin, header=request.header
+                request.batches,
+                now_ms=self._now_ms,
+                leader_epoch=request.leader_epoch,
+                origin=request.origin,
+                header=request.header,
             )
         except StreamlogError as refusal:
             self.outcomes.append(refusal)

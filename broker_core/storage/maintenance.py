@@ -11,12 +11,18 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from broker_core.log.leader_epochs import LeaderEpochs
 from broker_core.log.partition_log import TruncatePlan
 from broker_core.log.retention import plan_retention
 from broker_core.log.segment_table import Segment
 from broker_core.model.exceptions import DiskFullError
 from broker_core.storage.append_group import roll_segment
-from broker_core.storage.checkpoints import LOG_START_OFFSET_FILE_NAME, write_offset_checkpoint
+from broker_core.storage.checkpoints import (
+    LEADER_EPOCH_FILE_NAME,
+    LOG_START_OFFSET_FILE_NAME,
+    write_atomically,
+    write_offset_checkpoint,
+)
 from broker_core.storage.partition_writer import PartitionWriter
 from broker_core.storage.segment_files import SegmentFiles
 from broker_core.storage.segment_indexes import SegmentExtent
@@ -99,8 +105,16 @@ def truncate_to(writer: PartitionWriter, offset: int) -> None:
                 file.sync()
             finally:
                 file.close()
+        _forget_epochs_from(writer, end_offset)
         writer.forget()
         writer.refresh()
+
+
+def _forget_epochs_from(writer: PartitionWriter, end_offset: int) -> None:
+    """An epoch of removed records would, after a restart, be told to a leader that never had it."""
+    epochs = LeaderEpochs(writer.log.leader_epochs.entries)
+    if epochs.truncate_from_end(end_offset):
+        write_atomically(writer.fs, f"{writer.directory}/{LEADER_EPOCH_FILE_NAME}", epochs.encode().encode())
 
 
 def _put_log_start(writer: PartitionWriter, removed: tuple[int, ...]) -> None:

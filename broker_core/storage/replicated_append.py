@@ -15,8 +15,10 @@ from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import StreamlogError
 from broker_core.record.batch_reader import iter_headers
 from broker_core.storage.append_group import append_group, begin_segment_at
+from broker_core.storage.checkpoints import LEADER_EPOCH_FILE_NAME, write_atomically
 from broker_core.storage.maintenance import delete_records, truncate_to
 from broker_core.storage.partition_writer import PartitionWriter
+from broker_core.storage.storage_errors import translated
 
 
 def append_replicated(writer: PartitionWriter, batches: bytearray, now_ms: int) -> None:
@@ -33,6 +35,15 @@ def append_replicated(writer: PartitionWriter, batches: bytearray, now_ms: int) 
     (outcome,) = append_group(writer, [request], now_ms=now_ms, is_synced=True)
     if isinstance(outcome, StreamlogError):
         raise outcome
+
+
+def begin_leader_epoch(writer: PartitionWriter, leader_epoch: int) -> None:
+    """Durable when it returns. An epoch that the log has already changes nothing."""
+    log = writer.log
+    with translated("noting a leader epoch", writer.directory), writer.changing():
+        if log.leader_epochs.assign(leader_epoch, log.log_end_offset):
+            path = f"{writer.directory}/{LEADER_EPOCH_FILE_NAME}"
+            write_atomically(writer.fs, path, log.leader_epochs.encode().encode())
 
 
 def restart_at(writer: PartitionWriter, start_offset: int, now_ms: int) -> None:

@@ -53,7 +53,7 @@ from broker_core.storage.partition_rebuilder import PartitionRebuilder
 from broker_core.storage.partition_writer import PartitionWriter, RememberedProducers
 from broker_core.storage.placed_append import append_placed
 from broker_core.storage.readable_partition import find_topic_id
-from broker_core.storage.replicated_append import append_replicated, restart_at
+from broker_core.storage.replicated_append import append_replicated, begin_leader_epoch, restart_at
 from broker_core.storage.segment_names import LOG, FolderListing, segment_path
 from broker_core.storage.storage_errors import translated
 
@@ -166,6 +166,10 @@ class WritablePartition(PartitionRebuilder):
         """Appends batches of the partition's leader as they are, synced; gaps between them are of compaction. The
         partition stays usable after an error, and has no part of the append."""
         append_replicated(self._writer.loaded(), batches, now_ms)
+
+    def begin_leader_epoch(self, leader_epoch: int) -> None:
+        """Notes that the leader of this epoch writes from the log's end on, also if no record of it follows."""
+        begin_leader_epoch(self._writer.loaded(), leader_epoch)
 
     def restart_at(self, start_offset: int, *, now_ms: int) -> None:
         """Removes every record: the log starts and ends at the offset, which may be behind its end."""

@@ -16,7 +16,6 @@ from broker_core.broker.partition.replica import Replica
 from broker_core.coordinator.coordinator_kind import CoordinatorKind
 from broker_core.coordinator.stored_records import NewestRecords
 from broker_core.model.exceptions import StreamlogError
-from broker_core.model.identifiers import IsolationLevel
 from broker_core.ports import Jobs
 from broker_core.storage.writable_partition import WritablePartition
 
@@ -61,12 +60,7 @@ class CoordinatorLoading(Generic[State, Record]):
             self._jobs.submit(lambda: self._kind.load(self._newest), self._done, self._on_error)
             return
         try:
-            fetched = self._replica.read(
-                self._next_offset,
-                max_bytes=_PIECE_BYTES,
-                isolation=IsolationLevel.READ_UNCOMMITTED,
-                until_offset=self._end_offset,
-            )
+            fetched = self._replica.read_log(self._next_offset, max_bytes=_PIECE_BYTES, until_offset=self._end_offset)
         except StreamlogError as error:
             self._on_error(error)
             return

@@ -38,11 +38,14 @@ from broker_core.coordinator.coordinator_kind import NO_PRODUCER, CoordinatorKin
 from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import (
+    CoordinatorError,
     CoordinatorFencedError,
     CoordinatorLoadingError,
     CoordinatorNotAvailableError,
+    NotCoordinatorError,
     ProducerFencedError,
     RecordTooLargeError,
+    ReplicaError,
     StreamlogError,
     UnknownTopicError,
 )
@@ -81,6 +84,10 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._timers = timers
         self._clock = clock
         self._runtime_state = RuntimeState.LOADING
+        self._load_count = 0
+        """Which load is under way: an earlier one that ends late is ignored."""
+        self._is_elsewhere = False
+        """Another broker leads the partition."""
         self._state = kind.begin()
         self._replica: Replica | None = None
         """The topic's partition, once it exists and its log was read."""
@@ -295,8 +302,13 @@ class CoordinatorRuntime(Generic[State, Record]):
         """Builds the state from the log. Called once at the start; the runtime repeats it after each failure."""
         self._transition_to(RuntimeState.LOADING)
         self._replica, self._appends = None, CoordinatorAppends(next_offset=0)
+        self._load_count += 1
+        load_number, self._is_elsewhere = self._load_count, False
         try:
             replica = self._topic.replica()
+        except ReplicaError:
+            self._is_elsewhere = True
+            return
         except StreamlogError as error:
             self._not_loaded(error)
             return
@@ -305,13 +317,23 @@ class CoordinatorRuntime(Generic[State, Record]):
             return
 
         def loaded(state: State, next_offset: int) -> None:
+            if load_number != self._load_count:
+                return
             if not self._topic.is_current(replica):
                 self.load()
                 return
             self._open(replica, next_offset)
             self._loaded(RuntimeState.DURABLE, state)
 
-        CoordinatorLoading(self._kind, replica, self._jobs, on_loaded=loaded, on_error=self._not_loaded).start()
+        def failed(error: Exception) -> None:
+            if load_number == self._load_count:
+                self._not_loaded(error)
+
+        CoordinatorLoading(self._kind, replica, self._jobs, on_loaded=loaded, on_error=failed).start()
+
+    def change_role(self) -> None:
+        """The partition is led in a new epoch, here or by another broker."""
+        self._reload(NotCoordinatorError(f"{self._kind.partition} is led in a new epoch."))
 
     def release_topic(self, check: Callable[[State], None], on_released: Callable[[], None], on_error: OnError) -> None:
         """For a topic that is to be deleted: calls `on_released` when nothing is being written and `check` raises
@@ -356,8 +378,12 @@ class CoordinatorRuntime(Generic[State, Record]):
         """Creates the topic; changes that arrive in the meantime are planned after `then`."""
         self._transition_to(RuntimeState.MAKING_TOPIC)
         waiting = self._until_made = []
+        load_number = self._load_count
 
         def made() -> None:
+            if load_number != self._load_count:
+                reloaded()
+                return
             try:
                 replica = self._topic.replica()
             except StreamlogError as error:
@@ -369,6 +395,9 @@ class CoordinatorRuntime(Generic[State, Record]):
             replica.when_producers_known(lambda: opened(replica), failed)
 
         def opened(replica: Replica) -> None:
+            if load_number != self._load_count:
+                reloaded()
+                return
             if not self._topic.is_current(replica):
                 failed(CoordinatorNotAvailableError("the topic was deleted"))
                 return
@@ -377,7 +406,15 @@ class CoordinatorRuntime(Generic[State, Record]):
             then()
             log_all_callback_errors(_ANSWERING, waiting)
 
+        def reloaded() -> None:
+            """The partition got a leader meanwhile, and with it a load of its own."""
+            held.refuse(CoordinatorNotAvailableError(f"{self._kind.partition} is being loaded: retry the request."))
+            log_all_callback_errors(_ANSWERING, waiting)
+
         def failed(error: StreamlogError) -> None:
+            if load_number != self._load_count:
+                reloaded()
+                return
             self.load()
             held.refuse(CoordinatorNotAvailableError(f"{self._kind.partition} could not be created: {error}"))
             log_all_callback_errors(_ANSWERING, waiting)
@@ -388,7 +425,9 @@ class CoordinatorRuntime(Generic[State, Record]):
         assert_may_follow(runtime_state, self._runtime_state, self._kind.partition)
         self._runtime_state = runtime_state
 
-    def _loading(self) -> CoordinatorLoadingError:
+    def _loading(self) -> CoordinatorError:
+        if self._is_elsewhere:
+            return NotCoordinatorError(f"{self._kind.partition} is led by another broker, which has its coordinator.")
         return CoordinatorLoadingError(f"{self._kind.partition} is being loaded: retry the request.")
 
 

@@ -97,6 +97,14 @@ class NodeCoordinators:
         self._transaction_runtime.load()
         self.groups.start()
 
+    def on_role(self, partition: TopicPartition) -> None:
+        """The partition is led or followed here in a new epoch: its coordinator begins or ends."""
+        if partition == CONSUMER_OFFSETS_PARTITION:
+            self._group_runtime.change_role()
+            self.groups.check()
+        elif partition == TRANSACTION_STATE_PARTITION:
+            self._transaction_runtime.change_role()
+
     def pinned_offset(self, partition: TopicPartition) -> int | None:
         """The lowest offset that a group has asked to keep. 0, so all records, until the coordinator is loaded."""
         now_ms = self._clock.now_ms()

@@ -25,13 +25,14 @@ from broker_core.broker.timer_queue import TimerQueue
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.group.group_coordinator import GroupCoordinator
 from broker_core.group.group_effects import GroupEffects, GroupResult
-from broker_core.model.exceptions import StreamlogError
+from broker_core.model.exceptions import NotCoordinatorError, StreamlogError
 from broker_core.model.identifiers import ProducerIdAndEpoch
 from broker_core.ports import Clock, Entropy
 
 _log: Final = logging.getLogger(__name__)
 
 _LOADING_RETRY_MS: Final = 100
+_PASSING: Final = (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator)
 _BEGIN: Final = ("groups", "begin")
 _EXPIRE: Final = ("groups", "expire offsets")
 _EXPIRE_STEP: Final = ("groups", "expire offsets of more groups")
@@ -147,6 +148,10 @@ class GroupService:
         """Topics were created, deleted or extended: KIP-848 groups may need a new target assignment."""
         self._run(lambda coordinator, now_ms: coordinator.on_topics_changed(now_ms), "update after a change of topics")
 
+    def check(self) -> None:
+        """The coordinator was loaded, or another broker has it now."""
+        self._timers.set(_BEGIN, self._clock.now_ms(), self._begin)
+
     # -- timers --
 
     def _begin(self, now_ms: int) -> None:
@@ -164,6 +169,9 @@ class GroupService:
 
         def refused(error: StreamlogError) -> None:
             self._begun = None
+            if isinstance(error, NotCoordinatorError):
+                self._abandon()
+                return
             self._timers.set(_BEGIN, self._clock.now_ms() + _LOADING_RETRY_MS, self._begin)
 
         self._runtime.change(plan, done, refused)
@@ -191,7 +199,7 @@ class GroupService:
             return event(coordinator, self._clock.now_ms())
 
         def refused(error: StreamlogError) -> None:
-            if error.error_code is not ErrorCode.coordinator_load_in_progress:
+            if error.error_code not in _PASSING:
                 _log.warning("group coordinator: %s failed: %s", what, error)
             self._check_after(error)
 

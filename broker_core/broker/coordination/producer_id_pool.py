@@ -13,7 +13,7 @@ from typing import Final
 
 from broker_core.broker.callback_errors import OnError, log_callback_errors
 from broker_core.broker.topic_store import TopicStore
-from broker_core.metadata.controller import MetadataController, ProducerIdBlock
+from broker_core.metadata.controller import ProducerIdBlock
 from broker_core.model.exceptions import CoordinatorLoadingError, StreamlogError
 
 _log: Final = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class ProducerIdPool:
         if self._is_fetching or self.held_count > _FETCHED_AHEAD:
             return
         self._is_fetching = True
-        self._topics.change(MetadataController.plan_allocate_producer_ids, self._fetched, self._failed)
+        self._topics.allocate_producer_ids(self._fetched, self._failed)
 
     def _fetched(self, block: ProducerIdBlock) -> None:
         self._is_fetching = False

@@ -17,11 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from kio.schema.errors import ErrorCode
+
 from broker_core.broker.callback_errors import OnError, log_callback_errors
 from broker_core.broker.partition.append_queue import AppendQueue
 from broker_core.broker.partition.partition_target import Changed, PartitionTarget, QueuedChange
 from broker_core.broker.partition.replica_services import ReplicaServices
 from broker_core.cluster import (
+    AppendResult,
     FetchedBatches,
     OffsetAndTimestamp,
     PartitionBounds,
@@ -40,6 +43,7 @@ from broker_core.model.exceptions import (
     UnknownPartitionError,
 )
 from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
+from broker_core.replication.replication_values import FetchVerdict, PartitionFetch
 from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.writable_partition import WritablePartition
 
@@ -54,8 +58,6 @@ class Replica:
 
     The constructor reads the bounds: one small read. Without a folder (missing after a crash) the partition is empty,
     and the first append creates the folder. Raises TooManyOpenFilesError: then try again later."""
-
-    leader_epoch: int = 0
 
     def __init__(self, topic_partition: TopicPartition, topic: TopicDescription, services: ReplicaServices) -> None:
         self.topic_partition = topic_partition
@@ -77,6 +79,11 @@ class Replica:
         self._listeners: list[Callable[[], None]] = []
         self._call = partial(log_callback_errors, f"partition={topic_partition}")
         self._look_at_bounds()
+
+    @property
+    def leader_epoch(self) -> int:
+        """A single node never elects another leader."""
+        return 0
 
     @property
     def knows_producers(self) -> bool:
@@ -179,6 +186,12 @@ class Replica:
             self._logged_damage = damage.message
             _log.error("a damaged batch is not served: %s", damage.message)
 
+    def read_log(self, from_offset: int, *, max_bytes: int, until_offset: int) -> FetchedBatches:
+        """The same up to the log's end, for the partition's coordinator."""
+        return self.read(
+            from_offset, max_bytes=max_bytes, isolation=IsolationLevel.READ_UNCOMMITTED, until_offset=until_offset
+        )
+
     def find_offset(self, spec: OffsetSpec | int, isolation: IsolationLevel) -> Callable[[], OffsetAndTimestamp | None]:
         """Finds the offset of a spec, or the first visible record at or after a time in ms; None: none. Returns a
         function for a job, which searches up to the current bounds; for the log's ends it may also run on the loop."""
@@ -205,6 +218,10 @@ class Replica:
         errors, and UnknownTopicError if the topic was deleted or recreated by then."""
         target = self._target
         return lambda: target.ask(question)
+
+    def on_fetch(self, fetch: PartitionFetch) -> FetchVerdict:
+        """What a follower may have, whose log ends where it fetches from. A single node has no followers."""
+        return FetchVerdict(error=ErrorCode.not_leader_or_follower)
 
     def when_producers_known(self, on_known: Callable[[], None], on_error: OnError) -> None:
         """Calls back, now or later, when `producer_entries` may be called. Until the first append or change since the
@@ -289,9 +306,12 @@ class Replica:
         elif isinstance(queued, AppendRequest):
             self._services.budget.release(queued.size_bytes)
             self.appended_bytes += queued.size_bytes
-            self._call(queued.on_done, answer.result)
+            self._on_appended(queued, answer.result)
         else:
             self._call(queued.on_done, answer)
+
+    def _on_appended(self, request: AppendRequest, result: AppendResult) -> None:
+        self._call(request.on_done, result)
 
     def _refuse(self, queued: AppendRequest | QueuedChange, error: StreamlogError) -> None:
         if isinstance(queued, AppendRequest):

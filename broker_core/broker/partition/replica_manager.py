@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from broker_core.broker.node_directory import NodeDirectory
+from broker_core.broker.node_directory import OpenDirectory
 from broker_core.broker.partition.append_budget import AppendBudget
 from broker_core.broker.partition.maintenance_schedule import MaintenanceSchedule, PinnedOffset
 from broker_core.broker.partition.open_readers import OpenReaders
@@ -51,7 +51,7 @@ class ReplicaManager:
 
     def __init__(
         self,
-        directory: NodeDirectory,
+        directory: OpenDirectory,
         topics: TopicStore,
         jobs: Jobs,
         timers: TimerQueue,
@@ -183,8 +183,11 @@ class ReplicaManager:
                 partition=partition.partition,
             )
         self._known_topics[topic.name] = topic
-        replica = self._replicas[partition] = Replica(partition, topic, self._services)
+        replica = self._replicas[partition] = self._new_replica(partition, topic)
         return replica
+
+    def _new_replica(self, partition: TopicPartition, topic: TopicDescription) -> Replica:
+        return Replica(partition, topic, self._services)
 
     def _partitions(self) -> list[TopicPartition]:
         return [

@@ -104,7 +104,10 @@ class QuorumNode:
         clock: Clock,
         entropy: Entropy,
         on_end: Callable[[Exception], None],
+        on_committed: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_committed`: called on the loop when the committed image has changed, or another took its place."""
+        self._on_committed = on_committed
         self.settings = settings
         self.identity = identity
         self._log = log
@@ -238,6 +241,7 @@ class QuorumNode:
                 self._responds.pop(request_id)(replace(answer, size_bytes=size_bytes, position=position, chunk=chunk))
             case HighWatermarkAdvanced(high_watermark=high_watermark):
                 self.committed.replay_to(high_watermark)
+                self._on_committed()
                 self._maybe_snapshot()
                 self.controller.on_committed(high_watermark)
             case QuorumLeaderChanged():
@@ -271,6 +275,7 @@ class QuorumNode:
             case _:
                 assert isinstance(effect, InstallSnapshot), effect
                 is_installed = self.committed.maybe_install(effect.snapshot_id)
+                self._on_committed()
                 self._events.append(SnapshotInstalled() if is_installed else SnapshotRefused())
 
     def _maybe_snapshot(self) -> None:

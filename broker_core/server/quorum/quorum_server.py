@@ -50,7 +50,12 @@ class QuorumServer:
     DirectoryFormatError. `on_end`: the node cannot go on."""
 
     def __init__(
-        self, settings: QuorumSettings, *, cluster_id: str | None, on_end: Callable[[Exception], None]
+        self,
+        settings: QuorumSettings,
+        *,
+        cluster_id: str | None,
+        on_end: Callable[[Exception], None],
+        on_committed: Callable[[], None] = lambda: None,
     ) -> None:
         address = settings.address
         listener = Listener(
@@ -72,7 +77,15 @@ class QuorumServer:
         identity = open_identity(fs, path, node_id=settings.node_id, cluster_id=cluster_id, entropy=SystemEntropy())
         log = open_quorum_log(fs, path)
         log.sync()
-        self.node = QuorumNode(settings, identity, log, clock=self._clock, entropy=SystemEntropy(), on_end=on_end)
+        self.node = QuorumNode(
+            settings,
+            identity,
+            log,
+            clock=self._clock,
+            entropy=SystemEntropy(),
+            on_end=on_end,
+            on_committed=on_committed,
+        )
 
     def start(self) -> None:
         services = ConnectionServices(

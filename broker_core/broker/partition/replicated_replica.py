@@ -1,0 +1,448 @@
+"""A partition that other brokers have, too: led or followed here, as the metadata log says (`replication/`).
+
+    append ─► the leader's epoch ─► queue ─► written, synced ─► counts as this broker's own end
+                                                                 │ acks=1: answered
+    a follower's fetch ─► its end counts ─► high watermark ◄─────┘ acks=all: answered when it passes
+    an answer to this follower's fetch ─► queue ─► written, synced ─► the next fetch
+
+A new leader epoch waits until the appends under way are written. Those in the queue get the new epoch, or are refused
+if another broker leads now. What readers see ends at the high watermark, and the last stable offset is the one that the
+log had when it ended there: a transaction whose marker is not committed yet is still open for them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.broker.callback_errors import OnError
+from broker_core.broker.partition.partition_target import Changed, QueuedChange
+from broker_core.broker.partition.replica import Replica
+from broker_core.broker.partition.replica_services import ReplicaServices
+from broker_core.broker.partition.replica_writes import carry_out, found_log
+from broker_core.cluster import AppendResult, FetchedBatches, PartitionBounds, TopicDescription
+from broker_core.log.append_request import AppendRequest
+from broker_core.model.exceptions import ReplicaError, StreamlogError
+from broker_core.model.identifiers import NO_LEADER_EPOCH, IsolationLevel, TopicPartition
+from broker_core.replication.follower_table import FollowerState
+from broker_core.replication.partition_leader import ALL_ACKS
+from broker_core.replication.partition_replica import PartitionReplica
+from broker_core.replication.replica_log import ReplicaLog
+from broker_core.replication.replica_messages import PartitionId
+from broker_core.replication.replication_values import (
+    AdvanceLogStart,
+    AnswerAppend,
+    AskLeaderBounds,
+    FetchPosition,
+    FetchVerdict,
+    IsrAnswer,
+    MemberProposal,
+    PartitionAssignment,
+    PartitionFetch,
+    ProposeIsr,
+    ReplicaEffect,
+    ReplicaFetchAnswer,
+    ReplicationSettings,
+    SaveLeaderEpoch,
+    StandingOf,
+    WatermarkAdvanced,
+)
+from broker_core.storage.writable_partition import WritablePartition
+
+_log: Final = logging.getLogger(__name__)
+_LEADER_ACKS: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationServices:
+    """What the replicated partitions of a broker share. `watermark_of`: the stored high watermark of a partition;
+    `propose`: to the controller; `on_role`: called on the loop when a partition is led or followed in a new epoch;
+    `on_follow`: with the leader's id, when a replica may fetch from it, for the first time or once more."""
+
+    own_id: int
+    settings: ReplicationSettings
+    standing_of: StandingOf
+    watermark_of: Callable[[TopicPartition], int]
+    propose: Callable[[PartitionId, MemberProposal], None]
+    on_role: Callable[[TopicPartition], None]
+    on_follow: Callable[[int], None]
+
+
+class ReplicatedReplica(Replica):
+    """Created by the manager. Until `assign` was called and the folder is open it neither leads nor follows."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic: TopicDescription,
+        services: ReplicaServices,
+        replication: ReplicationServices,
+    ) -> None:
+        self.partition_id = PartitionId(topic.topic_id, topic_partition.partition)
+        self.wanted_bounds: int | None = None
+        """The leader epoch in which its leader is to be asked for its bounds."""
+        self._replication = replication
+        self._machine: PartitionReplica | None = None
+        self._assignments: deque[PartitionAssignment] = deque()
+        """What the metadata log said and is not carried out yet."""
+        self._is_settling = False
+        """Waits until the folder is open, or what is being appended is written."""
+        self._stored = PartitionBounds(log_start_offset=0, last_stable_offset=0, high_watermark=0, log_end_offset=0)
+        """The bounds of the whole log, committed or not."""
+        self._stable_ends: deque[tuple[int, int]] = deque()
+        """(log end, last stable offset) after each append that is not committed, and before the first of them."""
+        self._waiting: dict[int, tuple[Callable[[AppendResult], None], OnError, AppendResult]] = {}
+        """Appends with acks=all that are written and not committed."""
+        self._last_request_id = 0
+        super().__init__(topic_partition, topic, services)
+
+    # -- roles --
+
+    @property
+    def is_leader(self) -> bool:
+        machine = self._machine
+        return machine is not None and machine.leader is not None and not machine.is_failed
+
+    @property
+    def leader_epoch(self) -> int:
+        """Of the role that it has; -1 without one."""
+        machine = self._machine
+        role = None if machine is None else machine.leader or machine.follower
+        return NO_LEADER_EPOCH if role is None else role.leader_epoch
+
+    @property
+    def followed_leader_id(self) -> int:
+        """-1: it does not follow."""
+        machine = self._machine
+        follower = None if machine is None else machine.follower
+        return -1 if follower is None else follower.assignment.leader_id
+
+    @property
+    def high_watermark(self) -> int:
+        return 0 if self._machine is None else self._machine.log.high_watermark
+
+    def require_leader(self) -> None:
+        """Raises ReplicaError."""
+        if not self.is_leader:
+            raise self._not_leader()
+
+    def assign(self, assignment: PartitionAssignment) -> None:
+        """What the metadata log says of the partition now."""
+        self._assignments.append(assignment)
+        if self._is_settling:
+            return
+        if self._machine is None:
+            self._is_settling = True
+            watermark = self._replication.watermark_of(self.topic_partition)
+            self.change(partial(found_log, high_watermark=watermark), self._on_found, self._on_unopened)
+        else:
+            self._follow_assignments()
+
+    def on_standings(self) -> None:
+        """Brokers were registered, fenced or unfenced."""
+        if self._machine is not None:
+            self._carry_out(self._machine.on_standings(self._now_ms()))
+
+    def set_topic(self, topic: TopicDescription) -> None:
+        super().set_topic(topic)
+        if self._machine is not None:
+            self._carry_out(self._machine.set_min_in_sync(self.config.min_insync_replicas, self._now_ms()))
+
+    def on_time(self) -> None:
+        if self._machine is not None:
+            self._carry_out(self._machine.on_time(self._now_ms()))
+
+    def _on_found(self, log: ReplicaLog) -> None:
+        replication = self._replication
+        self._machine = PartitionReplica(
+            own_id=replication.own_id,
+            log=log,
+            standing_of=replication.standing_of,
+            settings=replication.settings,
+            min_in_sync_count=self.config.min_insync_replicas,
+        )
+        self._is_settling = False
+        self._follow_assignments()
+
+    def _on_unopened(self, error: StreamlogError) -> None:
+        self._is_settling = False
+        self._assignments.clear()
+        self.go_offline(error)
+
+    def _follow_assignments(self) -> None:
+        machine = self._machine
+        assert machine is not None
+        while self._assignments and not self._is_settling:
+            assignment = self._assignments[0]
+            if machine.leader is not None and assignment.leader_epoch != machine.leader.leader_epoch:
+                self._is_settling = True
+                self.change(_nothing, lambda _: self._on_settled(), lambda _: self._on_settled())
+                return
+            self._assignments.popleft()
+            self._become(assignment)
+
+    def _on_settled(self) -> None:
+        """Nothing is being written. The queue is written in the new epoch, or not at all."""
+        self._is_settling = False
+        queued = self._queue.take_all()
+        self._become(self._assignments.popleft())
+        for each in queued:
+            if isinstance(each, QueuedChange):
+                self._queue.add(each)
+            elif self.is_leader:
+                self._queue.add(each._replace(leader_epoch=self.leader_epoch))
+            else:
+                self._refuse(each, self._not_leader())
+        self._follow_assignments()
+
+    def _become(self, assignment: PartitionAssignment) -> None:
+        machine = self._machine
+        assert machine is not None
+        before = (self.is_leader, self.leader_epoch)
+        self._carry_out(machine.on_assignment(assignment, self._now_ms()))
+        if (self.is_leader, self.leader_epoch) != before:
+            _log.info(
+                "partition=%s epoch=%d leader=%d end=%d high_watermark=%d",
+                *(self.topic_partition, self.leader_epoch, assignment.leader_id),
+                *(machine.log.log_end_offset, machine.log.high_watermark),
+            )
+            self._replication.on_role(self.topic_partition)
+        self._notify_fetcher()
+
+    def _notify_fetcher(self) -> None:
+        if self.followed_leader_id >= 0:
+            self._replication.on_follow(self.followed_leader_id)
+
+    @property
+    def is_writing(self) -> bool:
+        """What it fetched is not durable yet."""
+        machine = self._machine
+        return machine is not None and machine.follower is not None and machine.follower.state is FollowerState.WRITING
+
+    def drop(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        self._machine = None
+        super().drop()
+        for _, on_error, _ in waiting.values():
+            self._call(on_error, self._target.unknown_topic())
+
+    # -- as a leader --
+
+    def append(self, request: AppendRequest) -> None:
+        """`on_error` also gets ReplicaError: another broker leads, or too few replicas are in sync for acks=all."""
+        machine = self._machine
+        acks = ALL_ACKS if request.awaits_replication else _LEADER_ACKS
+        refusal = ErrorCode.not_leader_or_follower if machine is None else machine.append_refusal(acks)
+        if refusal is not None:
+            self._call(request.on_error, self._refusal(refusal))
+            return
+        super().append(request._replace(leader_epoch=self.leader_epoch))
+
+    def on_changed(self, group: Sequence[AppendRequest | QueuedChange], changed: Changed) -> None:
+        machine, effects = self._machine, []
+        if isinstance(group[0], AppendRequest) and machine is not None and machine.leader is not None:
+            end_offset = changed.bounds.log_end_offset
+            if end_offset > machine.log.log_end_offset:
+                machine.on_appended(machine.log.log_end_offset, end_offset)
+                effects = machine.on_synced(end_offset, self._now_ms())
+        super().on_changed(group, changed)
+        self._carry_out(effects)
+
+    def _on_appended(self, request: AppendRequest, result: AppendResult) -> None:
+        machine = self._machine
+        if not request.awaits_replication:
+            self._call(request.on_done, result)
+        elif machine is None or machine.leader is None:
+            self._call(request.on_error, self._not_leader())
+        else:
+            self._last_request_id += 1
+            self._waiting[self._last_request_id] = (request.on_done, request.on_error, result)
+            self._carry_out(machine.await_replication(self._last_request_id, result.last_offset + 1))
+
+    def on_fetch(self, fetch: PartitionFetch) -> FetchVerdict:
+        """Of a follower, or a consumer."""
+        if self._machine is None:
+            return FetchVerdict(error=ErrorCode.not_leader_or_follower)
+        verdict, effects = self._machine.on_fetch(fetch, self._now_ms())
+        self._carry_out(effects)
+        return verdict
+
+    def on_isr_answer(self, proposal: MemberProposal, answer: IsrAnswer) -> None:
+        if self._machine is not None:
+            self._carry_out(self._machine.on_isr_answer(proposal, answer, self._now_ms()))
+
+    def delete_records(self, before_offset: int, on_done: Callable[[int], None], on_error: OnError) -> None:
+        """Up to the high watermark, which is also what -1 means."""
+        machine = self._machine
+        if machine is None or machine.leader is None:
+            self._call(on_error, self._not_leader())
+            return
+        wanted = machine.log.high_watermark if before_offset == -1 else before_offset
+        if not 0 <= wanted <= machine.log.high_watermark:
+            bounds = self.bounds
+            super().delete_records(max(wanted, bounds.log_end_offset + 1), on_done, on_error)  # which refuses it
+            return
+
+        def deleted(log_start_offset: int) -> None:
+            machine.log.advance_start(log_start_offset)
+            self._show()
+            on_done(log_start_offset)
+
+        super().delete_records(wanted, deleted, on_error)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        if self._machine is None:
+            return super().end_offset_for_epoch(leader_epoch)
+        end = self._machine.log.end_of(leader_epoch)
+        return end.leader_epoch, end.end_offset
+
+    def read_log(self, from_offset: int, *, max_bytes: int, until_offset: int) -> FetchedBatches:
+        """Records up to the log's end, committed or not: for followers, and for the partition's coordinator."""
+        bounds = self.bounds
+        bounds.require(from_offset, self.topic_partition)
+        if from_offset >= until_offset:
+            return FetchedBatches(buffer=memoryview(b""), next_offset=from_offset, bounds=bounds)
+        fetched = self._reader().read(
+            from_offset, max_bytes=max_bytes, until_offset=until_offset, isolation=IsolationLevel.READ_UNCOMMITTED
+        )
+        return FetchedBatches(buffer=fetched.buffer, next_offset=fetched.next_offset, bounds=bounds)
+
+    # -- as a follower --
+
+    def fetch_position(self) -> FetchPosition | None:
+        return None if self._machine is None else self._machine.fetch_position()
+
+    def on_answer(self, position: FetchPosition, answer: ReplicaFetchAnswer) -> None:
+        if self._machine is not None:
+            self._carry_out(self._machine.on_answer(position, answer, self._now_ms()))
+
+    def on_no_answer(self) -> None:
+        if self._machine is not None:
+            self._machine.on_no_answer(self._now_ms())
+
+    def on_bounds(self, leader_epoch: int, log_start_offset: int | None, log_end_offset: int | None) -> None:
+        """None: the leader did not tell."""
+        machine, self.wanted_bounds = self._machine, None
+        if machine is None:
+            return
+        if log_start_offset is None or log_end_offset is None:
+            machine.on_no_answer(self._now_ms())
+            return
+        effects = machine.on_bounds(
+            leader_epoch, log_start_offset=log_start_offset, log_end_offset=log_end_offset, now_ms=self._now_ms()
+        )
+        self._carry_out(effects)
+
+    # -- effects --
+
+    def _carry_out(self, effects: Iterable[ReplicaEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case WatermarkAdvanced():
+                    self._show()
+                case AnswerAppend(request_id=request_id, error=error):
+                    on_done, on_error, result = self._waiting.pop(request_id)
+                    if error is ErrorCode.none:
+                        self._call(on_done, result)
+                    else:
+                        self._call(on_error, self._refusal(error))
+                case ProposeIsr(proposal=proposal):
+                    self._replication.propose(self.partition_id, proposal)
+                case AskLeaderBounds(leader_epoch=leader_epoch):
+                    self.wanted_bounds = leader_epoch
+                case _:
+                    self._write(effect)
+
+    def _write(self, effect: ReplicaEffect) -> None:
+        machine = self._machine
+        assert machine is not None
+        is_answered = not isinstance(effect, SaveLeaderEpoch | AdvanceLogStart)
+
+        def written(end_offset: int) -> None:
+            if is_answered:
+                self._carry_out(machine.on_written(self._now_ms(), log_end_offset=end_offset))
+                self._notify_fetcher()
+            self._show()
+
+        def failed(error: StreamlogError) -> None:
+            _log.error("partition=%s is out until the next start, a write failed: %s", self.topic_partition, error)
+            self._carry_out(machine.on_write_failed())
+            self.go_offline(error)
+
+        self.change(partial(carry_out, effect=effect, now_ms=self._now_ms()), written, failed)
+
+    # -- bounds --
+
+    def learn_bounds(self, bounds: PartitionBounds) -> None:
+        """After maintenance, which moves only the log's start."""
+        if self._machine is not None and self._machine.log.advance_start(bounds.log_start_offset):
+            self._show()
+
+    def _look_at_bounds(self) -> None:
+        """Nothing is shown before the folder is open and a role is known."""
+
+    def _advance(self, bounds: PartitionBounds) -> bool:
+        """`bounds` are those of the store after a job; jobs of one replica end in order."""
+        ends, end_offset = self._stable_ends, bounds.log_end_offset
+        if end_offset < self._stored.log_end_offset:
+            self._stable_ends = ends = deque(each for each in ends if each[0] < end_offset)
+            self._services.readers.drop(self.topic_partition)
+        if not ends or ends[-1] != (end_offset, bounds.last_stable_offset):
+            ends.append((end_offset, bounds.last_stable_offset))
+        self._stored = bounds
+        return self._look()
+
+    def _show(self) -> None:
+        if self._look():
+            self._notify_listeners()
+
+    def _look(self) -> bool:
+        """Whether what readers see has changed."""
+        if self._machine is None:
+            return False
+        log, ends = self._machine.log, self._stable_ends
+        high_watermark = min(log.high_watermark, self._stored.log_end_offset)
+        while len(ends) > 1 and ends[1][0] <= high_watermark:
+            ends.popleft()
+        start_offset = min(max(log.log_start_offset, self._stored.log_start_offset), high_watermark)
+        # After a start it is not known which transactions were open at the high watermark: none of them is shown.
+        stable = ends[0][1] if ends and ends[0][0] <= high_watermark else start_offset
+        seen, self.bounds = (
+            self.bounds,
+            PartitionBounds(
+                log_start_offset=start_offset,
+                last_stable_offset=min(max(stable, start_offset), high_watermark),
+                high_watermark=high_watermark,
+                log_end_offset=self._stored.log_end_offset,
+            ),
+        )
+        return self.bounds != seen
+
+    def _now_ms(self) -> int:
+        return self._services.clock.now_ms()
+
+    def _not_leader(self) -> ReplicaError:
+        return self._refusal(ErrorCode.not_leader_or_follower)
+
+    def _refusal(self, error: ErrorCode) -> ReplicaError:
+        return ReplicaError(
+            _REFUSALS.get(error, "{} cannot do it: " + error.name).format(self.topic_partition), error_code=error
+        )
+
+
+_REFUSALS: Final = {
+    ErrorCode.not_leader_or_follower: "{}: this broker does not lead the partition",
+    ErrorCode.not_enough_replicas: "{}: fewer replicas are in sync than min.insync.replicas",
+    ErrorCode.not_enough_replicas_after_append: "{}: it was appended, and fewer replicas are in sync than"
+    " min.insync.replicas",
+}
+
+
+def _nothing(store: WritablePartition) -> None:
+    """What was queued before it is written."""

@@ -1,0 +1,76 @@
+"""Requests to other brokers: a connection to each, one request at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from broker_core.broker.callback_errors import OnError, log_callback_errors
+from broker_core.model.client_settings import BrokerAddress
+from broker_core.model.exceptions import BrokerUnavailableError
+from broker_core.protocol.api_table import api_label
+from broker_core.server.cluster.controller_link import NO_ANSWER
+from broker_core.server.quorum.peer_connection import PeerConnection
+
+_ANSWER_SECONDS: Final = 10.0
+
+
+class BrokerLinks:
+    """A BrokerPort. `address_of` a broker: None while it is not registered. Runs on the running loop."""
+
+    def __init__(self, address_of: Callable[[int], BrokerAddress | None]) -> None:
+        self._address_of = address_of
+        self._loop = asyncio.get_running_loop()
+        self._links: dict[int, _Link] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def ask(self, broker_id: int, message: Any, on_answer: Callable[[Any], None], on_error: OnError) -> None:
+        link = self._links.setdefault(broker_id, _Link())
+        task = self._loop.create_task(self._ask(broker_id, link, message, on_answer, on_error))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """What is under way is not answered any more."""
+        for task in list(self._tasks):
+            task.cancel()
+        for link in self._links.values():
+            link.close()
+
+    async def _ask(
+        self, broker_id: int, link: _Link, message: Any, on_answer: Callable[[Any], None], on_error: OnError
+    ) -> None:
+        label = api_label(message.__api_key__)
+        try:
+            async with link.turn, asyncio.timeout(_ANSWER_SECONDS):
+                answer = await link.ask(self._address_of(broker_id), message)
+        except (*NO_ANSWER, TimeoutError) as error:
+            link.close()
+            gone = BrokerUnavailableError(f"broker {broker_id} does not answer {label}: {error!r}", address="")
+            log_callback_errors(label, on_error, gone)
+            return
+        log_callback_errors(label, on_answer, answer)
+
+
+class _Link:
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self._connection: PeerConnection | None = None
+
+    async def ask(self, address: BrokerAddress | None, message: Any) -> Any:
+        if address is None:
+            raise BrokerUnavailableError("it is not registered", address="")
+        if self._connection is None or self._connection.address != address:
+            self.close()
+            self._connection = PeerConnection(address)
+        versions = range(message.__version__, message.__version__ + 1)
+        answer = await self._connection.ask(message.__api_key__, versions, lambda version: message)
+        if answer is None:
+            raise BrokerUnavailableError(f"{address} does not support the request", address=str(address))
+        return answer
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

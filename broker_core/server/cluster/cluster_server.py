@@ -1,0 +1,187 @@
+"""A node of a cluster in this process: a voter of its quorum, and a broker on what the quorum commits.
+
+    server = ClusterServer(config, quorum, limits, cluster_id=…)   locks the directory, binds the ports
+    await server.start()                                           ready when the controller lets clients in
+    await server.stop()                                            leaders move to other brokers first
+
+    quorum ── committed image ──► broker node ──► replicas: led, or followed by fetchers
+    session ── registration, heartbeats ──► active controller ◄── proposals, forwarded requests ── broker node
+
+A node that cannot go on (a damaged metadata log, a registration that is refused) calls `on_end` with the error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from typing import Final
+
+from broker_core.broker.broker_node import NodePorts
+from broker_core.broker.cluster.cluster_node import ClusterBrokerNode, ClusterPorts
+from broker_core.broker.settings.broker_config import BrokerConfig
+from broker_core.log_directory.meta_properties import MetaProperties
+from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
+from broker_core.log_directory.system_ports import SystemEntropy
+from broker_core.metadata.broker_lifecycle import LifecycleState
+from broker_core.metadata.controller import random_id
+from broker_core.model.client_settings import BrokerAddress
+from broker_core.model.exceptions import DirectoryLockedError, QuorumError
+from broker_core.ports import LockMode
+from broker_core.replication.replication_values import ReplicationSettings
+from broker_core.server.broker_server import BrokerServer
+from broker_core.server.cluster.broker_links import BrokerLinks
+from broker_core.server.cluster.controller_link import ControllerLink
+from broker_core.server.cluster.controller_session import ControllerSession
+from broker_core.server.cluster.leader_fetcher import LeaderFetcher
+from broker_core.server.cluster.replica_limits import ReplicaLimits
+from broker_core.server.quorum.quorum_server import QuorumServer
+from broker_core.server.quorum.quorum_settings import QuorumSettings
+from broker_core.server.steady_clock import SteadyClock
+from broker_core.storage.os_file_system import OsFileSystem
+
+_log: Final = logging.getLogger(__name__)
+_CONTROLLER_SECONDS: Final = 30.0
+_LEAVING_SECONDS: Final = 10.0
+"""How long a controller may take to move what this broker leads; after it the session ends by its timeout."""
+
+
+class ClusterServer:
+    """Create it within a running loop. The constructor raises DirectoryLockedError, DirectoryFormatError and
+    BrokerUnavailableError."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        quorum: QuorumSettings,
+        limits: ReplicaLimits,
+        *,
+        cluster_id: str | None,
+        on_end: Callable[[Exception], None],
+    ) -> None:
+        self._limits = limits
+        self._on_end = on_end
+        self._fs, self._clock = OsFileSystem(), SteadyClock()
+        self._log_dir = os.path.abspath(config.log_dir)
+        os.makedirs(self._log_dir, exist_ok=True)
+        self._lock = PartitionLock(f"{self._log_dir}/{LOCK_FILE_NAME}")
+        if not self._lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
+            raise DirectoryLockedError(f"{self._log_dir} is used by another process", directory=self._log_dir)
+        self._ready = asyncio.Event()
+        self._fetchers: dict[int, LeaderFetcher] = {}
+        self._quorum = QuorumServer(quorum, cluster_id=cluster_id, on_end=on_end, on_committed=self._committed)
+        voter, voters = self._quorum.node.voter, quorum.voters
+
+        def leader() -> BrokerAddress | None:
+            return voters.get(voter.election.leader_id)
+
+        self._proposals = ControllerLink(leader, timeout_seconds=_CONTROLLER_SECONDS)
+        self._links = BrokerLinks(self._address_of)
+        self._broker = BrokerServer(config, new_node=self._new_node)
+        self.config = self._broker.config
+        identity = self._quorum.node.identity
+        self._session = ControllerSession(
+            identity,
+            fs=self._fs,
+            clock=self._clock,
+            log_dir=self._log_dir,
+            listeners=self.config.endpoints,
+            rack=self.config.broker_rack,
+            incarnation_id=random_id(SystemEntropy()),
+            heartbeat_interval_ms=limits.heartbeat_interval_ms,
+            answer_ms=limits.session_timeout_ms // 2,
+            leader=leader,
+            metadata_offset=lambda: self._quorum.node.committed.offset - 1,
+            on_state=self._on_state,
+        )
+
+    @property
+    def node(self) -> ClusterBrokerNode:
+        assert isinstance(self._broker.node, ClusterBrokerNode)
+        return self._broker.node
+
+    @property
+    def quorum(self) -> QuorumServer:
+        return self._quorum
+
+    def _new_node(self, config: BrokerConfig, ports: NodePorts) -> ClusterBrokerNode:
+        identity, limits = self._quorum.node.identity, self._limits
+        cluster = ClusterPorts(
+            properties=MetaProperties(
+                cluster_id=identity.cluster_id or "",
+                directory_id=identity.directory_id,
+                node_id=identity.node_id,
+                is_ours=False,
+            ),
+            controller=self._proposals,
+            brokers=self._links,
+            image_now=lambda: self._quorum.node.committed.image,
+            broker_epoch=lambda: self._session.broker_epoch,
+            replication=ReplicationSettings(max_lag_ms=limits.max_lag_ms, fetch_backoff_ms=limits.fetch_backoff_ms),
+            on_follow=self._on_follow,
+            internal_factors=(limits.offsets_factor, limits.transactions_factor),
+        )
+        return ClusterBrokerNode(config, ports, cluster)
+
+    async def start(self) -> None:
+        """Returns when the controller has unfenced the broker. The quorum must have a majority by then."""
+        self._quorum.start()
+        await self._broker.start()
+        self._session.start()
+        await self._ready.wait()
+
+    async def stop(self) -> None:
+        await self._session.leave(_LEAVING_SECONDS)
+        self._close_links()
+        await self._broker.stop()
+        await self._quorum.stop()
+        self._lock.release()
+
+    async def kill(self) -> None:
+        """As if the process had been killed, as far as possible within one."""
+        self._close_links()
+        await self._broker.kill()
+        await self._quorum.stop()
+        self._lock.release()
+
+    def _close_links(self) -> None:
+        self._session.close()
+        self._proposals.close()
+        self._links.close()
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+
+    # -- events --
+
+    def _committed(self) -> None:
+        self.node.learn(self._quorum.node.committed.image)
+
+    def _on_state(self, state: LifecycleState) -> None:
+        _log.info("node=%d is %s", self.config.node_id, state.name.lower())
+        if state is LifecycleState.RUNNING:
+            self._ready.set()
+        refusal = self._session.lifecycle.refusal
+        if state is LifecycleState.ENDED and refusal is not None:
+            self._on_end(QuorumError(f"node {self.config.node_id} leaves the cluster: {refusal}"))
+
+    def _on_follow(self, leader_id: int) -> None:
+        fetcher = self._fetchers.get(leader_id)
+        if fetcher is None:
+            fetcher = self._fetchers[leader_id] = LeaderFetcher(
+                leader_id,
+                self.config.node_id,
+                self._limits,
+                self.node.replicas,
+                address_of=self._address_of,
+                broker_epoch=lambda: self._session.broker_epoch,
+            )
+        fetcher.look()
+
+    def _address_of(self, broker_id: int) -> BrokerAddress | None:
+        """The first listener: brokers use it among themselves."""
+        broker = self._quorum.node.committed.image.registrations.brokers.get(broker_id)
+        if broker is None or not broker.end_points:
+            return None
+        return BrokerAddress(host=broker.end_points[0].host, port=broker.end_points[0].port)

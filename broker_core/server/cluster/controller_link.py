@@ -1,0 +1,108 @@
+"""Requests to the active controller, one after the other, on a connection of their own.
+
+A controller that does not answer, or that is not the active one, is asked again when another one is known to lead,
+until the time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.broker.callback_errors import OnError, log_callback_errors
+from broker_core.model.client_settings import BrokerAddress
+from broker_core.model.exceptions import (
+    BrokerUnavailableError,
+    MalformedMessageError,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+)
+from broker_core.protocol.api_table import api_label
+from broker_core.server.quorum.peer_connection import PeerConnection
+
+_PAUSE_SECONDS: Final = 0.02
+_log: Final = logging.getLogger(__name__)
+
+NO_ANSWER: Final = (OSError, BrokerUnavailableError, MalformedMessageError, asyncio.IncompleteReadError)
+"""What a `PeerConnection` raises when the other node does not answer."""
+
+
+class ControllerLink:
+    """A ControllerPort. `leader` is the active controller's address, None while nobody is known to lead. Runs on the
+    running loop."""
+
+    def __init__(self, leader: Callable[[], BrokerAddress | None], *, timeout_seconds: float) -> None:
+        self._leader = leader
+        self._timeout_seconds = timeout_seconds
+        self._loop = asyncio.get_running_loop()
+        self._turn = asyncio.Lock()
+        self._connection: PeerConnection | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def ask(self, message: Any, on_answer: Callable[[Any], None], on_error: OnError) -> None:
+        task = self._loop.create_task(self._ask(message, on_answer, on_error))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """What is under way is not answered any more."""
+        for task in list(self._tasks):
+            task.cancel()
+        if self._connection is not None:
+            self._connection.close()
+
+    async def _ask(self, message: Any, on_answer: Callable[[Any], None], on_error: OnError) -> None:
+        label = api_label(message.__api_key__)
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                answer = await self._answer_of(message)
+        except TimeoutError:
+            error = RequestTimedOutError(f"{label}: no controller answered in {self._timeout_seconds:g} s")
+            log_callback_errors(label, on_error, error)
+            return
+        if answer is None:
+            log_callback_errors(
+                label, on_error, UnsupportedVersionError(f"the controller does not support {label} as it is needed")
+            )
+        else:
+            log_callback_errors(label, on_answer, answer)
+
+    async def _answer_of(self, message: Any) -> Any | None:
+        """None: the controller does not support the request."""
+        key, version = message.__api_key__, message.__version__
+        while True:
+            async with self._turn:
+                connection = self._connection_to_leader()
+                if connection is not None:
+                    try:
+                        answer = await connection.ask(key, range(version, version + 1), lambda version: message)
+                        if answer is None or not _is_from_another(answer):
+                            return answer
+                    except NO_ANSWER as error:
+                        _log.debug("controller %s does not answer: %s", connection.address, error)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _connection_to_leader(self) -> PeerConnection | None:
+        address = self._leader()
+        if self._connection is not None and self._connection.address != address:
+            self._connection.close()
+            self._connection = None
+        if self._connection is None and address is not None:
+            self._connection = PeerConnection(address)
+        return self._connection
+
+
+def _is_from_another(answer: Any) -> bool:
+    """Whether a controller says that it is not the active one: for the request, or for each thing in it."""
+    if getattr(answer, "error_code", None) is ErrorCode.not_controller:
+        return True
+    for field in fields(answer):
+        value = getattr(answer, field.name)
+        if isinstance(value, tuple) and value and getattr(value[0], "error_code", None) is ErrorCode.not_controller:
+            return True
+    return False

@@ -1,0 +1,140 @@
+"""The broker's session with the active controller: registration and heartbeats (`metadata/broker_lifecycle`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from broker_core.log_directory.broker_epoch import stored_broker_epoch, write_broker_epoch
+from broker_core.metadata.broker_lifecycle import BrokerLifecycle, LifecycleHeartbeat, LifecycleState, Registration
+from broker_core.metadata.broker_messages import heartbeat_message, registration_message
+from broker_core.model.client_settings import BrokerAddress
+from broker_core.ports import Clock, FileSystem
+from broker_core.raft.quorum_values import ReplicaIdentity
+from broker_core.server.cluster.controller_link import NO_ANSWER
+from broker_core.server.quorum.peer_connection import PeerConnection
+
+_PAUSE_SECONDS: Final = 0.025
+_log: Final = logging.getLogger(__name__)
+
+
+class ControllerSession:
+    """`leader` is the active controller's address, None while nobody is known to lead; `metadata_offset` that of the
+    last record that was replayed. `on_state` is called with each new state."""
+
+    def __init__(
+        self,
+        identity: ReplicaIdentity,
+        *,
+        fs: FileSystem,
+        clock: Clock,
+        log_dir: str,
+        listeners: Mapping[str, BrokerAddress],
+        rack: str | None,
+        incarnation_id: UUID,
+        heartbeat_interval_ms: int,
+        answer_ms: int,
+        leader: Callable[[], BrokerAddress | None],
+        metadata_offset: Callable[[], int],
+        on_state: Callable[[LifecycleState], None],
+    ) -> None:
+        self._identity, self._fs, self._clock, self._log_dir = identity, fs, clock, log_dir
+        self._listeners, self._rack, self._incarnation_id = listeners, rack, incarnation_id
+        self._answer_ms = answer_ms
+        self._leader, self._metadata_offset, self._on_state = leader, metadata_offset, on_state
+        self._connection: PeerConnection | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.lifecycle = BrokerLifecycle(
+            previous_broker_epoch=stored_broker_epoch(fs, log_dir), heartbeat_interval_ms=heartbeat_interval_ms
+        )
+
+    @property
+    def broker_epoch(self) -> int:
+        """-1 before the registration."""
+        return self.lifecycle.broker_epoch
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._talk())
+
+    async def leave(self, timeout_seconds: float) -> None:
+        """Asks the controller to move what this broker leads; returns when it has, or the time is over."""
+        self.lifecycle.stop(self._clock.now_ms())
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=timeout_seconds)
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        if self._connection is not None:
+            self._connection.close()
+
+    async def _talk(self) -> None:
+        seen: LifecycleState | None = None
+        while True:
+            if self.lifecycle.state is not seen:
+                seen = self.lifecycle.state
+                self._on_state(seen)
+            if seen is LifecycleState.ENDED:
+                return
+            now_ms = self._clock.now_ms()
+            asked = self.lifecycle.next_request(now_ms, metadata_offset=self._metadata_offset())
+            connection = self._connection_to_leader()
+            if asked is None or connection is None:
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            try:
+                async with asyncio.timeout(self._answer_ms / 1000):
+                    await self._ask(connection, asked)
+            except (*NO_ANSWER, TimeoutError) as error:
+                _log.info("node=%d: controller %s does not answer: %r", *(self._node_id, connection.address, error))
+                connection.close()
+                self.lifecycle.on_no_answer(self._clock.now_ms())
+
+    @property
+    def _node_id(self) -> int:
+        return self._identity.node_id
+
+    async def _ask(self, connection: PeerConnection, asked: Registration | LifecycleHeartbeat) -> None:
+        message = self._message(asked)
+        versions = range(message.__version__, message.__version__ + 1)
+        answer = await connection.ask(message.__api_key__, versions, lambda version: message)
+        now_ms = self._clock.now_ms()
+        if answer is None:
+            self.lifecycle.on_no_answer(now_ms)
+        elif isinstance(asked, LifecycleHeartbeat):
+            self.lifecycle.on_heartbeat(
+                answer.error_code,
+                is_fenced=answer.is_fenced,
+                should_shut_down=answer.should_shut_down,
+                now_ms=now_ms,
+            )
+        else:
+            if not answer.error_code:
+                write_broker_epoch(self._fs, self._log_dir, answer.broker_epoch)
+            self.lifecycle.on_registered(answer.error_code, answer.broker_epoch, now_ms)
+
+    def _message(self, asked: Registration | LifecycleHeartbeat) -> Any:
+        if isinstance(asked, LifecycleHeartbeat):
+            return heartbeat_message(asked, node_id=self._node_id)
+        assert self._identity.cluster_id is not None, "a broker registers in a cluster that it knows"
+        return registration_message(
+            asked,
+            node_id=self._node_id,
+            cluster_id=self._identity.cluster_id,
+            incarnation_id=self._incarnation_id,
+            directory_id=self._identity.directory_id,
+            listeners=self._listeners,
+            rack=self._rack,
+        )
+
+    def _connection_to_leader(self) -> PeerConnection | None:
+        address = self._leader()
+        if self._connection is not None and self._connection.address != address:
+            self._connection.close()
+            self._connection = None
+        if self._connection is None and address is not None:
+            self._connection = PeerConnection(address)
+        return self._connection

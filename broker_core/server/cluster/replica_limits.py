@@ -1,0 +1,43 @@
+"""The settings of a broker for its replicas and its session, with Kafka's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from broker_core.model.setting_parsers import int_parser
+
+_NUMBERS: Final = {
+    "broker.heartbeat.interval.ms": "heartbeat_interval_ms",
+    "broker.session.timeout.ms": "session_timeout_ms",
+    "replica.lag.time.max.ms": "max_lag_ms",
+    "replica.fetch.wait.max.ms": "fetch_wait_ms",
+    "replica.fetch.max.bytes": "partition_max_bytes",
+    "replica.fetch.response.max.bytes": "response_max_bytes",
+    "replica.fetch.backoff.ms": "fetch_backoff_ms",
+    "offsets.topic.replication.factor": "offsets_factor",
+    "transaction.state.log.replication.factor": "transactions_factor",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLimits:
+    """Kafka's defaults."""
+
+    heartbeat_interval_ms: int = 2000
+    session_timeout_ms: int = 9000
+    max_lag_ms: int = 30_000
+    fetch_wait_ms: int = 500
+    partition_max_bytes: int = 1024 * 1024
+    response_max_bytes: int = 10 * 1024 * 1024
+    fetch_backoff_ms: int = 1000
+    offsets_factor: int = 3
+    transactions_factor: int = 3
+
+
+def parse_replica_limits(given: Mapping[str, str]) -> ReplicaLimits:
+    """Raises InvalidConfigError."""
+    parse = int_parser(1)
+    found = {field: parse(name, given[name]) for name, field in _NUMBERS.items() if name in given}
+    return ReplicaLimits(**found)  # type: ignore[arg-type]
