@@ -70,7 +70,9 @@ class ClusterReplicas(ReplicaManager):
         """The table that was learned last, and how often it had been changed."""
         self._standings: Mapping[int, BrokerStanding] = {}
         self._watermarks = read_offset_checkpoint(self._directory.fs, self._watermark_path)
-        self._is_first = True
+        self._broker_epoch = broker_epoch
+        self._is_caught_up = False
+        self._has_looked_for_strays = False
         self._proposals = IsrProposals(
             controller,
             self._timers,
@@ -95,7 +97,16 @@ class ClusterReplicas(ReplicaManager):
     # -- the metadata log --
 
     def learn(self, image: MetadataImage) -> None:
-        """What the image says of this broker's replicas, and of the brokers."""
+        """What the image says of this broker's replicas, and of the brokers.
+
+        Nothing is learned before this process's own registration is in the image: an older one has leaders of the past,
+        and may lack topics whose folders are here.
+        """
+        if not self._is_caught_up:
+            own = image.registrations.brokers.get(self._own_id)
+            if own is None or own.broker_epoch != self._broker_epoch():
+                return
+            self._is_caught_up = True
         standings = {
             broker_id: BrokerStanding(
                 broker_epoch=broker.broker_epoch, is_fenced=broker.fenced, is_stopping=broker.in_controlled_shutdown
@@ -135,8 +146,8 @@ class ClusterReplicas(ReplicaManager):
                     isr=state.isr,
                 )
             )
-        if self._is_first:
-            self._is_first = False
+        if not self._has_looked_for_strays:
+            self._has_looked_for_strays = True
             held = {(each.topic_id, each.number) for each in listed}
             self._in_job(lambda: self._folders.put_strays_aside(held), "stray folders")
 

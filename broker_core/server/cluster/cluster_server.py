@@ -162,6 +162,7 @@ class ClusterServer:
         _log.info("node=%d is %s", self.config.node_id, state.name.lower())
         if state is LifecycleState.RUNNING:
             self._ready.set()
+        self._committed()  # the registration may be in the image already
         refusal = self._session.lifecycle.refusal
         if state is LifecycleState.ENDED and refusal is not None:
             self._on_end(QuorumError(f"node {self.config.node_id} leaves the cluster: {refusal}"))
