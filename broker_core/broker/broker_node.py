@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from broker_core.broker.callback_errors import OnError
 from broker_core.broker.cluster_view import ClusterView, SingleNodeView
@@ -24,6 +24,7 @@ from broker_core.broker.coordination.coordinators import NodeCoordinators
 from broker_core.broker.coordination.group_service import GroupService
 from broker_core.broker.coordination.transaction_service import TransactionService
 from broker_core.broker.node_directory import NodeDirectory
+from broker_core.broker.parked_fetches import ParkedFetches
 from broker_core.broker.partition.append_budget import AppendBudget
 from broker_core.broker.partition.replica_manager import ReplicaManager
 from broker_core.broker.settings.broker_config import BrokerConfig
@@ -35,7 +36,6 @@ from broker_core.broker.topic_store import TopicStore
 from broker_core.cluster import TopicDescription
 from broker_core.coordinator.stored_records import load_decoder
 from broker_core.fetch.fetch_session import FetchSessionCache
-from broker_core.fetch.purgatory import ParkedRequest, Purgatory
 from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.system_ports import SYSTEM_LOCKS
 from broker_core.metadata.authorizer import Authorizer
@@ -76,18 +76,6 @@ class NodePorts:
     check_listeners: CheckListeners = lambda old, new: None
 
 
-class WaitingFetch(ParkedRequest, Protocol):
-    """A fetch that is waiting for records."""
-
-    def give_up_waiting(self) -> None:
-        """Its timeout has expired: answers with the records available now."""
-        ...
-
-    def fail(self) -> None:
-        """Ends a fetch that cannot be answered."""
-        ...
-
-
 class BrokerNode:
     """See the module's docstring. The attributes below are set once the node is ready."""
 
@@ -113,16 +101,13 @@ class BrokerNode:
         self.fetch_sessions = FetchSessionCache(
             max_session_count=config.max_incremental_fetch_session_cache_slots, new_id=self._new_session_id
         )
-        self.purgatory = Purgatory()
-        """The parked fetches."""
+        self.parked_fetches = ParkedFetches(self.timers)
         self._file_system = ports.file_system
         self._locks = ports.locks
         self._loop_writes = ports.loop_writes
         self._max_open_count = ports.max_open_count
         self._directory: NodeDirectory | None = None
         self._being_made: dict[str, list[Callable[[], None]]] = {}
-        self._parked: dict[int, dict[_ParkedFetch, None]] = {}
-        """Parked fetches by connection."""
         self.answer_room_bytes = ports.answer_room_bytes
         self.check_listeners = ports.check_listeners
         self.is_closed_cleanly = False
@@ -191,27 +176,9 @@ class BrokerNode:
 
     # -- operations for handlers --
 
-    def park_fetch(
-        self, fetch: WaitingFetch, partitions: Iterable[TopicPartition], *, until_ms: int, connection_id: int
-    ) -> None:
-        """Parks it until a partition has enough bytes for it, its timeout expires, or its client disconnects."""
-        parked = _ParkedFetch(self, fetch, connection_id)
-        self._parked.setdefault(connection_id, {})[parked] = None
-        self.purgatory.park(parked, partitions)
-        self.timers.set(parked, until_ms, parked.on_time)
-
     def forget_client(self, connection_id: int) -> None:
-        """The connection was closed: removes its parked fetches."""
-        for parked in tuple(self._parked.get(connection_id, ())):
-            self.purgatory.remove(parked)
-            self.on_unparked(parked)
-
-    def on_unparked(self, parked: _ParkedFetch) -> None:
-        self.timers.cancel(parked)
-        of_connection = self._parked.get(parked.connection_id, {})
-        of_connection.pop(parked, None)
-        if not of_connection:
-            self._parked.pop(parked.connection_id, None)
+        """The connection was closed: its parked fetches need no answer any more."""
+        self.parked_fetches.forget_client(connection_id)
 
     def make_topic_automatically(self, name: str, when_over: Callable[[], None] | None = None) -> None:
         """Starts creating the topic, unless that is in progress. `when_over` is called after success and after failure:
@@ -292,7 +259,7 @@ class BrokerNode:
         # The first listener of the image: the other listeners need the current settings.
         self.topics.on_change(lambda: self._learn_settings(self.topics.image))
         self.replicas = self._new_replicas(directory)
-        self.replicas.on_advance(self.purgatory.wake)
+        self.replicas.on_advance(self.parked_fetches.wake)
         self.cluster = self._new_view(directory)
         self._coordinators = NodeCoordinators(
             lambda: self.config, self.topics, self.replicas, self.jobs, self.timers, self.clock, self.entropy
@@ -381,33 +348,3 @@ def _append_budget(config: BrokerConfig) -> AppendBudget:
     if config.queued_max_request_bytes < 0:
         return AppendBudget()
     return AppendBudget(max_queued_bytes=config.queued_max_request_bytes)
-
-
-class _ParkedFetch:
-    """A fetch in the purgatory, with its timer."""
-
-    def __init__(self, node: BrokerNode, fetch: WaitingFetch, connection_id: int) -> None:
-        self.connection_id = connection_id
-        self._node = node
-        self._fetch = fetch
-
-    def maybe_complete(self, partition: Hashable) -> bool:
-        try:
-            is_complete = self._fetch.maybe_complete(partition)
-        except Exception:
-            _log.exception("partition=%s: completing a parked fetch failed", partition)
-            self._fetch.fail()
-            is_complete = True
-        if is_complete:
-            self._node.on_unparked(self)
-        return is_complete
-
-    def on_time(self, now_ms: int) -> None:
-        if not self._node.purgatory.remove(self):
-            return
-        self._node.on_unparked(self)
-        try:
-            self._fetch.give_up_waiting()
-        except Exception:
-            _log.exception("answering a parked fetch at its timeout failed")
-            self._fetch.fail()

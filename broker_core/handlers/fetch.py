@@ -119,7 +119,7 @@ class _Fetch:
             self._respond(answers)
             return
         self._awaited = self._awaiting(byte_count)
-        self._call.node.park_fetch(
+        self._call.node.parked_fetches.park(
             self,
             self._awaited,
             until_ms=self._call.now_ms + max_wait_ms,

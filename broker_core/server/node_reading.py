@@ -52,7 +52,7 @@ async def read_node(server: ReadableServer) -> NodeReading:
     return NodeReading(
         partitions=await _partitions(node, server.config.log_dir),
         group_offsets=await _group_offsets(node),
-        parked=(("Fetch", len(node.purgatory)), ("Group", node.groups.waiting_count), ("Request", waiting)),
+        parked=(("Fetch", len(node.parked_fetches)), ("Group", node.groups.waiting_count), ("Request", waiting)),
         connections=tuple((one.name, connections[one.name]) for one in server.config.listeners),
         unsent_answer_bytes=server.memory.held_bytes,
         unsynced_bytes=node.replicas.budget.held_bytes,

@@ -14,13 +14,14 @@ from broker_core.broker.broker_node import BrokerNode, NodePorts
 from broker_core.broker.cluster.cluster_members import ClusterMembers
 from broker_core.broker.cluster.cluster_replicas import ClusterReplicas
 from broker_core.broker.cluster.cluster_topics import ClusterTopics
-from broker_core.broker.cluster.replica_directory import HeldDirectory, ReplicaFolders, open_replica_directory
+from broker_core.broker.cluster.replica_directory import open_replica_directory
 from broker_core.broker.cluster_view import ClusterView
 from broker_core.broker.controller_port import BrokerPort, ControllerPort
 from broker_core.broker.node_directory import NodeDirectory
 from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.broker.topic_store import TopicStore
 from broker_core.log_directory.meta_properties import MetaProperties
+from broker_core.log_directory.replica_folders import HeldDirectory, ReplicaFolders
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC

@@ -14,13 +14,13 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker_core.broker.cluster.isr_proposals import IsrProposals
-from broker_core.broker.cluster.replica_directory import ReplicaFolders
 from broker_core.broker.controller_port import ControllerPort
 from broker_core.broker.partition.replica import Replica
 from broker_core.broker.partition.replica_manager import ReplicaManager
 from broker_core.broker.partition.replicated_replica import ReplicatedReplica, ReplicationServices
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.cluster import TopicDescription
+from broker_core.log_directory.replica_folders import ReplicaFolders
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.partition_table import PartitionTable
 from broker_core.model.exceptions import ReplicaError, StreamlogError, UnknownPartitionError

@@ -26,6 +26,7 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from broker_core.broker.callback_errors import OnError, log_all_callback_errors, log_callback_errors
+from broker_core.broker.coordination.append_checks import check_producer, check_size
 from broker_core.broker.coordination.coordinator_appends import CoordinatorAppends, HeldAnswer
 from broker_core.broker.coordination.coordinator_loading import CoordinatorLoading
 from broker_core.broker.coordination.internal_topic import InternalTopic
@@ -39,17 +40,14 @@ from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import (
     CoordinatorError,
-    CoordinatorFencedError,
     CoordinatorLoadingError,
     CoordinatorNotAvailableError,
     NotCoordinatorError,
-    ProducerFencedError,
-    RecordTooLargeError,
     ReplicaError,
     StreamlogError,
     UnknownTopicError,
 )
-from broker_core.model.identifiers import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
+from broker_core.model.identifiers import ProducerIdAndEpoch
 from broker_core.ports import Clock, Jobs
 from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker
 
@@ -173,7 +171,7 @@ class CoordinatorRuntime(Generic[State, Record]):
             self._appends.hold(held)
             return
         try:
-            self._check_producer(self._replica, producer, marker)
+            check_producer(self._replica, self._appends, producer, marker)
         except StreamlogError as refusal:
             self._appends.hold(_refused(refusal, on_error))
             return
@@ -207,8 +205,8 @@ class CoordinatorRuntime(Generic[State, Record]):
         assert self._replica is not None
         batch = self._kind.new_batch(records, timestamp_ms=self._clock.now_ms(), producer=producer)
         try:
-            self._check_size(self._replica, batch)
-            self._check_producer(self._replica, producer, None)
+            check_size(self._replica, batch)
+            check_producer(self._replica, self._appends, producer, None)
         except StreamlogError as refusal:
             self._appends.hold(_refused(refusal, held.refuse))
             return
@@ -268,33 +266,6 @@ class CoordinatorRuntime(Generic[State, Record]):
         refusal = CoordinatorNotAvailableError(f"{self._kind.partition} could not be written: {error}")
         for held in lost:
             log_callback_errors(_ANSWERING, held.refuse, refusal)
-
-    def _check_size(self, replica: Replica, batch: bytearray) -> None:
-        if len(batch) > replica.config.max_message_bytes:
-            raise RecordTooLargeError(
-                f"{self._kind.partition}: a batch of {len(batch)} bytes exceeds"
-                f" max.message.bytes={replica.config.max_message_bytes} of this topic"
-            )
-
-    def _check_producer(
-        self, replica: Replica, producer: ProducerIdAndEpoch, marker: EndTransactionMarker | None
-    ) -> None:
-        """Raises what the log would refuse, before the change is replayed to the state. Also raises StorageError."""
-        if producer.producer_id == NO_PRODUCER_ID:
-            return
-        entry = replica.producer_entries().get(producer.producer_id)
-        known = max(
-            self._appends.epoch_of(producer.producer_id),
-            NO_PRODUCER_EPOCH if entry is None else entry.producer_epoch,
-        )
-        who = f"{self._kind.partition}: producer {producer.producer_id}"
-        if producer.producer_epoch < known:
-            raise ProducerFencedError(f"{who} has epoch {producer.producer_epoch}, but the current epoch is {known}")
-        if marker is not None and entry is not None and marker.coordinator_epoch < entry.coordinator_epoch:
-            raise CoordinatorFencedError(
-                f"{who}: coordinator epoch {marker.coordinator_epoch} of the marker is older than"
-                f" {entry.coordinator_epoch}"
-            )
 
     # -- creating and loading --
 
@@ -381,9 +352,6 @@ class CoordinatorRuntime(Generic[State, Record]):
         load_number = self._load_count
 
         def made() -> None:
-            if load_number != self._load_count:
-                reloaded()
-                return
             try:
                 replica = self._topic.replica()
             except StreamlogError as error:
@@ -396,7 +364,7 @@ class CoordinatorRuntime(Generic[State, Record]):
 
         def opened(replica: Replica) -> None:
             if load_number != self._load_count:
-                reloaded()
+                failed(CoordinatorNotAvailableError("it is being loaded"))
                 return
             if not self._topic.is_current(replica):
                 failed(CoordinatorNotAvailableError("the topic was deleted"))
@@ -406,16 +374,9 @@ class CoordinatorRuntime(Generic[State, Record]):
             then()
             log_all_callback_errors(_ANSWERING, waiting)
 
-        def reloaded() -> None:
-            """The partition got a leader meanwhile, and with it a load of its own."""
-            held.refuse(CoordinatorNotAvailableError(f"{self._kind.partition} is being loaded: retry the request."))
-            log_all_callback_errors(_ANSWERING, waiting)
-
         def failed(error: StreamlogError) -> None:
-            if load_number != self._load_count:
-                reloaded()
-                return
-            self.load()
+            if load_number == self._load_count:  # else the partition got a leader, and with it a load of its own
+                self.load()
             held.refuse(CoordinatorNotAvailableError(f"{self._kind.partition} could not be created: {error}"))
             log_all_callback_errors(_ANSWERING, waiting)
 

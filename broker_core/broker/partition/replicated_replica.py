@@ -15,17 +15,18 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from kio.schema.errors import ErrorCode
 
 from broker_core.broker.callback_errors import OnError
+from broker_core.broker.partition.committed_bounds import CommittedBounds
 from broker_core.broker.partition.partition_target import Changed, QueuedChange
 from broker_core.broker.partition.replica import Replica
 from broker_core.broker.partition.replica_services import ReplicaServices
 from broker_core.broker.partition.replica_writes import carry_out, found_log
+from broker_core.broker.partition.replication_services import ReplicationServices, replica_refusal
 from broker_core.cluster import AppendResult, FetchedBatches, PartitionBounds, TopicDescription
 from broker_core.log.append_request import AppendRequest
 from broker_core.model.exceptions import ReplicaError, StreamlogError
@@ -48,30 +49,13 @@ from broker_core.replication.replication_values import (
     ProposeIsr,
     ReplicaEffect,
     ReplicaFetchAnswer,
-    ReplicationSettings,
     SaveLeaderEpoch,
-    StandingOf,
     WatermarkAdvanced,
 )
 from broker_core.storage.writable_partition import WritablePartition
 
 _log: Final = logging.getLogger(__name__)
 _LEADER_ACKS: Final = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicationServices:
-    """What the replicated partitions of a broker share. `watermark_of`: the stored high watermark of a partition;
-    `propose`: to the controller; `on_role`: called on the loop when a partition is led or followed in a new epoch;
-    `on_follow`: with the leader's id, when a replica may fetch from it, for the first time or once more."""
-
-    own_id: int
-    settings: ReplicationSettings
-    standing_of: StandingOf
-    watermark_of: Callable[[TopicPartition], int]
-    propose: Callable[[PartitionId, MemberProposal], None]
-    on_role: Callable[[TopicPartition], None]
-    on_follow: Callable[[int], None]
 
 
 class ReplicatedReplica(Replica):
@@ -93,10 +77,7 @@ class ReplicatedReplica(Replica):
         """What the metadata log said and is not carried out yet."""
         self._is_settling = False
         """Waits until the folder is open, or what is being appended is written."""
-        self._stored = PartitionBounds(log_start_offset=0, last_stable_offset=0, high_watermark=0, log_end_offset=0)
-        """The bounds of the whole log, committed or not."""
-        self._stable_ends: deque[tuple[int, int]] = deque()
-        """(log end, last stable offset) after each append that is not committed, and before the first of them."""
+        self._committed = CommittedBounds()
         self._waiting: dict[int, tuple[Callable[[AppendResult], None], OnError, AppendResult]] = {}
         """Appends with acks=all that are written and not committed."""
         self._last_request_id = 0
@@ -240,7 +221,7 @@ class ReplicatedReplica(Replica):
         acks = ALL_ACKS if request.awaits_replication else _LEADER_ACKS
         refusal = ErrorCode.not_leader_or_follower if machine is None else machine.append_refusal(acks)
         if refusal is not None:
-            self._call(request.on_error, self._refusal(refusal))
+            self._call(request.on_error, replica_refusal(self.topic_partition, refusal))
             return
         super().append(request._replace(leader_epoch=self.leader_epoch))
 
@@ -351,7 +332,7 @@ class ReplicatedReplica(Replica):
                     if error is ErrorCode.none:
                         self._call(on_done, result)
                     else:
-                        self._call(on_error, self._refusal(error))
+                        self._call(on_error, replica_refusal(self.topic_partition, error))
                 case ProposeIsr(proposal=proposal):
                     self._replication.propose(self.partition_id, proposal)
                 case AskLeaderBounds(leader_epoch=leader_epoch):
@@ -389,13 +370,9 @@ class ReplicatedReplica(Replica):
 
     def _advance(self, bounds: PartitionBounds) -> bool:
         """`bounds` are those of the store after a job; jobs of one replica end in order."""
-        ends, end_offset = self._stable_ends, bounds.log_end_offset
-        if end_offset < self._stored.log_end_offset:
-            self._stable_ends = ends = deque(each for each in ends if each[0] < end_offset)
+        if self._committed.maybe_shorten(bounds):
             self._services.readers.drop(self.topic_partition)
-        if not ends or ends[-1] != (end_offset, bounds.last_stable_offset):
-            ends.append((end_offset, bounds.last_stable_offset))
-        self._stored = bounds
+        self._committed.note(bounds)
         return self._look()
 
     def _show(self) -> None:
@@ -406,42 +383,15 @@ class ReplicatedReplica(Replica):
         """Whether what readers see has changed."""
         if self._machine is None:
             return False
-        log, ends = self._machine.log, self._stable_ends
-        high_watermark = min(log.high_watermark, self._stored.log_end_offset)
-        while len(ends) > 1 and ends[1][0] <= high_watermark:
-            ends.popleft()
-        start_offset = min(max(log.log_start_offset, self._stored.log_start_offset), high_watermark)
-        # After a start it is not known which transactions were open at the high watermark: none of them is shown.
-        stable = ends[0][1] if ends and ends[0][0] <= high_watermark else start_offset
-        seen, self.bounds = (
-            self.bounds,
-            PartitionBounds(
-                log_start_offset=start_offset,
-                last_stable_offset=min(max(stable, start_offset), high_watermark),
-                high_watermark=high_watermark,
-                log_end_offset=self._stored.log_end_offset,
-            ),
-        )
+        log = self._machine.log
+        seen, self.bounds = self.bounds, self._committed.at(log.log_start_offset, log.high_watermark)
         return self.bounds != seen
 
     def _now_ms(self) -> int:
         return self._services.clock.now_ms()
 
     def _not_leader(self) -> ReplicaError:
-        return self._refusal(ErrorCode.not_leader_or_follower)
-
-    def _refusal(self, error: ErrorCode) -> ReplicaError:
-        return ReplicaError(
-            _REFUSALS.get(error, "{} cannot do it: " + error.name).format(self.topic_partition), error_code=error
-        )
-
-
-_REFUSALS: Final = {
-    ErrorCode.not_leader_or_follower: "{}: this broker does not lead the partition",
-    ErrorCode.not_enough_replicas: "{}: fewer replicas are in sync than min.insync.replicas",
-    ErrorCode.not_enough_replicas_after_append: "{}: it was appended, and fewer replicas are in sync than"
-    " min.insync.replicas",
-}
+        return replica_refusal(self.topic_partition, ErrorCode.not_leader_or_follower)
 
 
 def _nothing(store: WritablePartition) -> None:

@@ -22,11 +22,11 @@ class BrokerLinks:
     def __init__(self, address_of: Callable[[int], BrokerAddress | None]) -> None:
         self._address_of = address_of
         self._loop = asyncio.get_running_loop()
-        self._links: dict[int, _Link] = {}
+        self._links: dict[int, _BrokerLink] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, broker_id: int, message: Any, on_answer: Callable[[Any], None], on_error: OnError) -> None:
-        link = self._links.setdefault(broker_id, _Link())
+        link = self._links.setdefault(broker_id, _BrokerLink())
         task = self._loop.create_task(self._ask(broker_id, link, message, on_answer, on_error))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -39,7 +39,7 @@ class BrokerLinks:
             link.close()
 
     async def _ask(
-        self, broker_id: int, link: _Link, message: Any, on_answer: Callable[[Any], None], on_error: OnError
+        self, broker_id: int, link: _BrokerLink, message: Any, on_answer: Callable[[Any], None], on_error: OnError
     ) -> None:
         label = api_label(message.__api_key__)
         try:
@@ -53,7 +53,7 @@ class BrokerLinks:
         log_callback_errors(label, on_answer, answer)
 
 
-class _Link:
+class _BrokerLink:
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
         self._connection: PeerConnection | None = None

@@ -28,6 +28,8 @@ PATIENCE_SECONDS = 20
 class SmallNode:
     """`ServedNode`. Methods of tests are called from their own thread."""
 
+    controller = None
+
     def __init__(self, config, ports):
         self.config = config
         self.ports = ports
