@@ -22,6 +22,7 @@ from broker_core.broker.cluster_view import ClusterView, SingleNodeView
 from broker_core.broker.controller_port import ControllerPort
 from broker_core.broker.coordination.coordinators import NodeCoordinators
 from broker_core.broker.coordination.group_service import GroupService
+from broker_core.broker.coordination.transaction_peers import TransactionPeers
 from broker_core.broker.coordination.transaction_service import TransactionService
 from broker_core.broker.node_directory import NodeDirectory
 from broker_core.broker.parked_fetches import ParkedFetches
@@ -262,7 +263,14 @@ class BrokerNode:
         self.replicas.on_advance(self.parked_fetches.wake)
         self.cluster = self._new_view(directory)
         self._coordinators = NodeCoordinators(
-            lambda: self.config, self.topics, self.replicas, self.jobs, self.timers, self.clock, self.entropy
+            lambda: self.config,
+            self.topics,
+            self.replicas,
+            self.jobs,
+            self.timers,
+            self.clock,
+            self.entropy,
+            self._new_peers(),
         )
         self.groups = self._coordinators.groups
         self.transactions = self._coordinators.transactions
@@ -315,6 +323,9 @@ class BrokerNode:
             rack=self.config.broker_rack,
             is_offline=self.replicas.is_offline,
         )
+
+    def _new_peers(self) -> TransactionPeers | None:
+        return None
 
     def _learn_settings(self, image: MetadataImage) -> None:
         if image.broker_configs is self._stored_settings:

@@ -14,9 +14,11 @@ from broker_core.broker.broker_node import BrokerNode, NodePorts
 from broker_core.broker.cluster.cluster_members import ClusterMembers
 from broker_core.broker.cluster.cluster_replicas import ClusterReplicas
 from broker_core.broker.cluster.cluster_topics import ClusterTopics
+from broker_core.broker.cluster.cluster_transactions import ClusterTransactions
 from broker_core.broker.cluster.replica_directory import open_replica_directory
 from broker_core.broker.cluster_view import ClusterView
 from broker_core.broker.controller_port import BrokerPort, ControllerPort
+from broker_core.broker.coordination.transaction_peers import TransactionPeers
 from broker_core.broker.node_directory import NodeDirectory
 from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.broker.topic_store import TopicStore
@@ -55,7 +57,6 @@ class ClusterBrokerNode(BrokerNode):
         self._folders: ReplicaFolders | None = None
         self._is_together = False
         self.controller = cluster.controller
-        self.broker_port = cluster.brokers
 
     def learn(self, image: MetadataImage) -> None:
         """The committed image has changed. Replicas first: what others learn from the image may ask them."""
@@ -119,6 +120,9 @@ class ClusterBrokerNode(BrokerNode):
             node_id=self.config.node_id,
             image_now=self._ports.image_now,
         )
+
+    def _new_peers(self) -> TransactionPeers:
+        return ClusterTransactions(self._ports.brokers, self.cluster, self.timers, self.clock)
 
     def _pinned_offset(self, partition: TopicPartition) -> int | None:
         """Nothing that is not committed is deleted for its age, either."""

@@ -17,7 +17,8 @@ from broker_core.broker.cluster.isr_proposals import IsrProposals
 from broker_core.broker.controller_port import ControllerPort
 from broker_core.broker.partition.replica import Replica
 from broker_core.broker.partition.replica_manager import ReplicaManager
-from broker_core.broker.partition.replicated_replica import ReplicatedReplica, ReplicationServices
+from broker_core.broker.partition.replicated_replica import ReplicatedReplica
+from broker_core.broker.partition.replication_services import ReplicationServices
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.cluster import TopicDescription
 from broker_core.log_directory.replica_folders import ReplicaFolders

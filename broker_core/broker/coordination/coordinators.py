@@ -11,6 +11,7 @@ from broker_core.broker.coordination.group_service import GroupService, member_i
 from broker_core.broker.coordination.internal_topic import InternalTopic
 from broker_core.broker.coordination.marker_sender import MarkerSender
 from broker_core.broker.coordination.producer_id_pool import ProducerIdPool
+from broker_core.broker.coordination.transaction_peers import TransactionPeers
 from broker_core.broker.coordination.transaction_service import TransactionService
 from broker_core.broker.partition.replica_manager import ReplicaManager
 from broker_core.broker.settings.broker_config import BrokerConfig
@@ -52,6 +53,7 @@ class NodeCoordinators:
         timers: TimerQueue,
         clock: Clock,
         entropy: Entropy,
+        peers: TransactionPeers | None = None,
     ) -> None:
         config = config_now()
         self._config_now = config_now
@@ -83,12 +85,13 @@ class NodeCoordinators:
         )
         self.transactions = TransactionService(
             self._transaction_runtime,
-            MarkerSender(replicas, self._group_runtime, timers, clock),
+            MarkerSender(replicas, self._group_runtime, timers, clock, peers),
             ProducerIdPool(topics),
             timers,
             clock,
             expiry_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
             forgetting_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            peers=peers,
         )
         topics.on_change(self._topics_changed)
 

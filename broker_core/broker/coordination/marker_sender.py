@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Protocol
 
 from broker_core.broker.callback_errors import OnError
+from broker_core.broker.coordination.transaction_peers import TransactionPeers
 from broker_core.broker.partition.replica import Replica
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.log.append_request import AppendRequest
@@ -26,7 +27,9 @@ from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.exceptions import (
     ContradictingMarkerError,
     InvalidTopicNameError,
+    NotCoordinatorError,
     ProducerFencedError,
+    ReplicaError,
     StreamlogError,
     UnknownPartitionError,
     UnknownTopicError,
@@ -64,7 +67,15 @@ class GroupLog(Protocol):
 class MarkerSender:
     """Runs on the node's loop."""
 
-    def __init__(self, replicas: Replicas, groups: GroupLog, timers: TimerQueue, clock: Clock) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        groups: GroupLog,
+        timers: TimerQueue,
+        clock: Clock,
+        peers: TransactionPeers | None = None,
+    ) -> None:
+        self._peers = peers
         self._replicas = replicas
         self._groups = groups
         self._timers = timers
@@ -94,9 +105,30 @@ class MarkerSender:
         on_done: Callable[[], None],
         on_error: OnError,
     ) -> None:
+        """The same as `write_here`, at whichever broker leads the partition."""
+        peers = self._peers
+
+        def refused(error: StreamlogError) -> None:
+            if peers is not None and isinstance(error, ReplicaError | NotCoordinatorError):
+                peers.write_marker(partition, producer, marker, on_done, on_error)
+            else:
+                on_error(error)
+
+        self.write_here(partition, producer, marker, on_done, refused)
+
+    def write_here(
+        self,
+        partition: TopicPartition,
+        producer: ProducerIdAndEpoch,
+        marker: EndTransactionMarker,
+        on_done: Callable[[], None],
+        on_error: OnError,
+    ) -> None:
         """Writes one marker unchanged, without retries. Raises nothing: `on_error` gets UnknownTopicError,
-        UnknownPartitionError, InvalidTopicNameError, ProducerFencedError, CoordinatorFencedError, CoordinatorError and
-        StorageError."""
+        UnknownPartitionError, InvalidTopicNameError, ProducerFencedError, CoordinatorFencedError, CoordinatorError,
+        ReplicaError and StorageError."""
+        if self._peers is not None:
+            self._peers.on_marker(partition, producer.producer_id)
         if partition == CONSUMER_OFFSETS_PARTITION:
             self._groups.append_marker(producer, marker, on_done, on_error)
             return
@@ -176,6 +208,8 @@ class MarkerSender:
             if partition == CONSUMER_OFFSETS_PARTITION and isinstance(error, UnknownTopicError):
                 # Its coordinator may be creating it, for records of this transaction: it takes the marker after them.
                 on_checked(None)
+            elif isinstance(error, ReplicaError) and self._peers is not None:
+                on_checked(None)  # its leader looks
             else:
                 on_error(error)
             return

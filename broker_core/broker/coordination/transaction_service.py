@@ -25,6 +25,7 @@ from broker_core.broker.coordination.append_admission import AppendAdmission
 from broker_core.broker.coordination.coordinator_runtime import CoordinatorRuntime
 from broker_core.broker.coordination.marker_sender import MarkerSender
 from broker_core.broker.coordination.producer_id_pool import ProducerIdPool
+from broker_core.broker.coordination.transaction_peers import TransactionPeers
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.cluster import TransactionalProducer
 from broker_core.coordinator.contract import CoordinatorResult
@@ -66,7 +67,9 @@ class TransactionService:
         *,
         expiry_interval_ms: int = 10_000,
         forgetting_interval_ms: int = 3_600_000,
+        peers: TransactionPeers | None = None,
     ) -> None:
+        self._peers = peers
         self._runtime = runtime
         self._markers = markers
         self._producer_ids = producer_ids
@@ -229,6 +232,10 @@ class TransactionService:
 
         With `adds` it waits up to a second for the end of the producer's last transaction.
         """
+        peers = self._peers
+        if peers is not None and peers.has_coordinator_of(producer.transactional_id):
+            peers.admit(producer, partitions, adds=adds, on_ready=on_ready, on_error=on_error)
+            return
         if not adds:
             self.partitions_outside(producer, partitions, on_reply=on_ready, on_error=on_error)
             return
@@ -243,8 +250,9 @@ class TransactionService:
         on_done: Callable[[], None],
         on_error: OnError,
     ) -> None:
-        """Writes a marker without asking the coordinator: an administrator's way to end a hanging transaction."""
-        self._markers.write(partition, producer, marker, on_done, on_error)
+        """Writes a marker that a coordinator sends, or an administrator to end a hanging transaction. Only if the
+        partition is led here."""
+        self._markers.write_here(partition, producer, marker, on_done, on_error)
 
     # -- questions --
 
