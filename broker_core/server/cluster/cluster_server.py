@@ -43,8 +43,8 @@ from broker_core.storage.os_file_system import OsFileSystem
 
 _log: Final = logging.getLogger(__name__)
 _CONTROLLER_SECONDS: Final = 30.0
-_LEAVING_SECONDS: Final = 10.0
-"""How long a controller may take to move what this broker leads; after it the session ends by its timeout."""
+_LEAVING_SESSIONS: Final = 1.5
+"""How long a controller may take to move what this broker leads, in sessions: then this one is over anyway."""
 
 
 class ClusterServer:
@@ -132,7 +132,7 @@ class ClusterServer:
         await self._ready.wait()
 
     async def stop(self) -> None:
-        await self._session.leave(_LEAVING_SECONDS)
+        await self._session.leave(_LEAVING_SESSIONS * self._limits.session_timeout_ms / 1000)
         self._close_links()
         await self._broker.stop()
         await self._quorum.stop()
