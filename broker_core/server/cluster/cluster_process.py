@@ -59,7 +59,11 @@ async def _run(config: BrokerConfig, given: Mapping[str, str], cluster_id: str |
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     server = ClusterServer(
-        config, parse_quorum_settings(given), parse_replica_limits(given), cluster_id=cluster_id, on_end=end
+        config,
+        parse_quorum_settings(given, is_broker=True),
+        parse_replica_limits(given),
+        cluster_id=cluster_id,
+        on_end=end,
     )
     starting = loop.create_task(server.start())
     awaited: list[asyncio.Future[None] | asyncio.Future[Exception | None]] = [starting, ended]

@@ -70,9 +70,9 @@ class QuorumSettings:
         return self.voters[self.node_id]
 
 
-def parse_quorum_settings(given: Mapping[str, str]) -> QuorumSettings:
-    """Raises InvalidConfigError."""
-    _refuse_what_is_not_there(given)
+def parse_quorum_settings(given: Mapping[str, str], *, is_broker: bool = False) -> QuorumSettings:
+    """`is_broker`: the node is a broker, too. Raises InvalidConfigError."""
+    _refuse_what_is_not_there(given, is_broker=is_broker)
     node_id = _number(given, "node.id", at_least=0)
     voters = parse_voters(_required(given, VOTERS))
     if node_id not in voters:
@@ -107,11 +107,11 @@ def _controller_timings(given: Mapping[str, str]) -> ControllerTimings:
     )
 
 
-def _refuse_what_is_not_there(given: Mapping[str, str]) -> None:
+def _refuse_what_is_not_there(given: Mapping[str, str], *, is_broker: bool) -> None:
     """Settings whose meaning would be lost if they were ignored."""
     roles = items_of(given.get("process.roles", "controller"))
-    if "controller" not in roles:
-        raise invalid_value("process.roles", given["process.roles"], "a node of the quorum is a controller")
+    if set(roles) - {"controller"} != ({"broker"} if is_broker else set()):
+        raise invalid_value("process.roles", given["process.roles"], "a node of the quorum is a controller only")
     if given.get("controller.quorum.bootstrap.servers", "").strip():
         name = "controller.quorum.bootstrap.servers"
         raise invalid_value(name, given[name], f"voters are static here: set {VOTERS}")

@@ -82,12 +82,12 @@ def test_an_empty_partition_passes_the_first_batch_exception_on(node):
 def test_a_fetch_waits_for_records_and_the_first_append_completes_it(node):
     waiting = fetch(node, "t", run=False, max_wait=500)
     node.jobs.run_all()
-    assert (waiting.answer, len(node.purgatory)) == (None, 1)
+    assert (waiting.answer, len(node.parked_fetches)) == (None, 1)
     produce(node, "t", a_batch(2), partition=1)
     assert waiting.answer is None
     produce(node, "t", a_batch(2))
     assert offsets(waiting.answer.responses[0].partitions[0].records) == [0]
-    assert len(node.purgatory) == 0
+    assert len(node.parked_fetches) == 0
 
 
 def test_a_fetch_waits_for_min_bytes(node):
@@ -104,7 +104,7 @@ def test_a_fetch_with_fewer_than_min_bytes_waits_for_the_rest(node):
     produce(node, "t", a_batch(1))
     waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=2 * size)
     node.jobs.run_all()
-    assert (waiting.answer, len(node.purgatory)) == (None, 1)
+    assert (waiting.answer, len(node.parked_fetches)) == (None, 1)
     produce(node, "t", a_batch(1))
     assert offsets(waiting.answer.responses[0].partitions[0].records) == [0, 1]
     exact = fetch(node, "t", run=False, max_wait=500, min_bytes=2 * size)
@@ -126,7 +126,7 @@ def test_a_fetch_woken_with_too_few_bytes_waits_again(node):
     produce(node, "t", a_batch(1, producer=(0, 0, 0), is_transactional=True), transactional_id="x")
     waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=5_000, isolation_level=1)
     ask(node, ApiKey.END_TXN, 3, transactional_id="x", producer_id=0, producer_epoch=0, committed=True)
-    assert (waiting.answer, len(node.purgatory)) == (None, 1)
+    assert (waiting.answer, len(node.parked_fetches)) == (None, 1)
     produce(node, "t", a_batch(1_000))
     found = waiting.answer.responses[0].partitions[0].records
     assert (len(found) >= 5_000, offsets(found)) == (True, [0, 1, 2])
@@ -139,7 +139,7 @@ def test_at_max_wait_ms_a_fetch_returns_the_available_records(node):
     assert waiting.answer is None
     pass_time(node, 1)
     assert offsets(waiting.answer.responses[0].partitions[0].records) == [0]
-    assert len(node.purgatory) == 0
+    assert len(node.parked_fetches) == 0
 
 
 def test_an_error_is_returned_immediately(node):
@@ -240,10 +240,10 @@ def test_every_version_with_ids_gives_the_records(node, version):
 def test_a_parked_fetch_of_a_closed_connection_is_removed(node):
     for _ in range(3):
         fetch(node, "t", run=False, max_wait=2**31 - 1)
-    assert len(node.purgatory) == 3
+    assert len(node.parked_fetches) == 3
     node.forget_client(1)
     node.forget_client(1)
-    assert (len(node.purgatory), len(node._parked)) == (0, 0)
+    assert len(node.parked_fetches) == 0
     produce(node, "t", a_batch(1))
 
 
@@ -282,7 +282,7 @@ def test_a_failing_parked_fetch_closes_only_its_own_connection(node, monkeypatch
     produce(node, "t", a_batch(1))
     assert offsets(second.answer.responses[0].partitions[0].records) == [0]
     assert "answering a parked fetch failed" in str(first.answer)
-    assert len(node.purgatory) == 0
+    assert len(node.parked_fetches) == 0
 
 
 def test_a_parked_fetch_without_memory_reads_nothing_but_gets_errors(node, monkeypatch):
