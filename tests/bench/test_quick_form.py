@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 SECONDS = 280
 LONG_SECONDS = 1800
 WITHOUT_A_JVM = ("kernel", "confluent", "growth-connections")
+"""For the long profile; by default two of them, and the kernel again in the run that is interrupted."""
 
 
 def run_quick_form(folder, *arguments, seconds=SECONDS):
@@ -31,10 +32,11 @@ def run_quick_form(folder, *arguments, seconds=SECONDS):
     return json.loads(found.read_text()), result
 
 
-def test_the_benches_of_clients_and_kernel_run_and_check_their_results(tmp_path):
-    report, result = run_quick_form(tmp_path, "--only", *WITHOUT_A_JVM)
+@pytest.mark.parametrize("only", [("kernel", "confluent-consume"), pytest.param(WITHOUT_A_JVM, marks=pytest.mark.long)])
+def test_the_benches_of_clients_and_kernel_run_and_check_their_results(tmp_path, only):
+    report, result = run_quick_form(tmp_path, "--only", *only)
     assert report["failures"] == []
-    expected = {bench.name for bench in BENCHES if bench.name.startswith(WITHOUT_A_JVM)}
+    expected = {bench.name for bench in BENCHES if bench.name.startswith(only)}
     assert {sample["bench"] for sample in report["samples"]} == expected
     assert all(sample["verified"] and min(sample["values"].values()) > 0 for sample in report["samples"])
     assert result.stdout.count("| kernel, 100 B: ") == 2

@@ -125,6 +125,7 @@ async def test_a_transaction_survives_a_restart(broker, how):
     assert await committed_values(broker, topic) == [b"before", b"after"]
 
 
+@pytest.mark.long
 @in_a_loop
 async def test_offsets_and_records_survive_a_kill(broker):
     topic, group = await make_topic(broker, partition_count=2), broker.name("g")

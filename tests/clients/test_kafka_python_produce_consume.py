@@ -74,10 +74,11 @@ def test_a_topic_has_create_time_or_log_append_time(broker):
 def test_many_records_in_large_batches_keep_their_order(broker):
     topic = make_topic(broker)
     sent = [b"%05d" % n * 20 for n in range(5000)]
-    written = write(broker, topic, sent, linger_ms=100, batch_size=500_000)
+    written = write(broker, topic, sent, linger_ms=1000, batch_size=500_000)
     assert [record.offset for record in written] == list(range(5000))
     assert values_of(broker, topic) == sent
-    assert max(header.record_count for header in stored_headers(broker, topic)) > 1000
+    # By default some 160 fit into a batch. A slow machine sends one before it is full.
+    assert max(header.record_count for header in stored_headers(broker, topic)) > 300
 
 
 def test_a_record_just_below_the_limit_is_accepted_and_a_larger_one_is_refused(broker):

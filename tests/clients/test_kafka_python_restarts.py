@@ -132,6 +132,7 @@ def test_a_transaction_survives_a_restart(broker, how):
         assert reader.committed(partition) == 2
 
 
+@pytest.mark.long
 def test_offsets_and_records_survive_a_kill(broker):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
     partition = TopicPartition(topic, 1)

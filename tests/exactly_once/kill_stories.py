@@ -153,8 +153,7 @@ def _is_without_writes(story: Story) -> bool:
     return all(kill.write is None for run in story.runs for kill in run.kills)
 
 
-AT_BROKERS = (
-    *filter(_is_without_writes, SHORT_FORM),
+ONLY_WITH_BROKERS = (
     *(
         a_story(f"the driver dies when {nth} of four transactions are ended", Run(kills=(kill_after_end(nth),)))
         for nth in (1, 2, 3, 4)
@@ -166,6 +165,9 @@ AT_BROKERS = (
         Run(kills=(Kill(step="DECIDED_ENDED", nth=2),)),
     ),
 )
+"""A directory ends the transactions of a batch at once."""
+
+AT_BROKERS = (*filter(_is_without_writes, SHORT_FORM), *ONLY_WITH_BROKERS)
 """For a log at a broker: the sink's processes write no file."""
 
 BROKER_RESTARTS = (

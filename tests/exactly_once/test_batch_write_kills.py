@@ -84,6 +84,11 @@ def test_a_write_with_txn_app_id_and_txn_version_exists_once(spark, rows, kills)
     kills.order()
     assert write(spark, rows, "again", **pair)
     assert sorted(committed_values(rows.place)) == written("first")
+
+
+@pytest.mark.long
+def test_the_next_txn_version_is_written_once_even_if_its_first_write_was_killed(spark, rows, kills):
+    assert write(spark, rows, "first", txnAppId="nightly", txnVersion=1)
     kills.order(Kill(step="COMMITTING"))
     assert not write(spark, rows, "lost", txnAppId="nightly", txnVersion=2)
     kills.order()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 from exactly_once.kill_matrix import KillMatrix
 from exactly_once.kill_orders import KillFolder
-from exactly_once.kill_stories import AT_BROKERS, BROKER_RESTARTS
+from exactly_once.kill_stories import AT_BROKERS, BROKER_RESTARTS, ONLY_AT_BROKERS, ONLY_WITH_BROKERS
 from exactly_once.micro_batches import MicroBatches
 from support.brokers.either_broker import EITHER_BROKER, running_broker
 
@@ -27,6 +27,19 @@ def a_matrix(kind, folder):
 
 
 @pytest.mark.parametrize("kind", EITHER_BROKER)
+def test_a_kill_while_transactions_are_ended_loses_and_repeats_no_row_at_a_broker(kind, tmp_path):
+    with a_matrix(kind, tmp_path) as (_, matrix):
+        batches = MicroBatches(matrix.kills.path)
+        for story in ONLY_WITH_BROKERS:
+            matrix.play(batches, story)
+        batches.close()
+        assert matrix.finish(batches) == []
+        assert matrix.hits.keys() >= {f"DECISION_WRITTEN + after request {nth} of EndTxn" for nth in (1, 2, 3, 4)}
+        assert matrix.hits.keys() >= ONLY_AT_BROKERS
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", EITHER_BROKER)
 def test_a_kill_at_any_step_loses_and_repeats_no_row_at_a_broker(kind, tmp_path):
     with a_matrix(kind, tmp_path) as (_, matrix):
         batches = MicroBatches(matrix.kills.path)
@@ -38,15 +51,16 @@ def test_a_kill_at_any_step_loses_and_repeats_no_row_at_a_broker(kind, tmp_path)
         assert matrix.hits.keys() >= {f"DECISION_WRITTEN + after request {nth} of EndTxn" for nth in (1, 2, 3, 4)}
 
 
+@pytest.mark.parametrize("stories", [BROKER_RESTARTS[1:], pytest.param(BROKER_RESTARTS, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", EITHER_BROKER)
-def test_a_broker_killed_during_a_batch_loses_and_repeats_no_row(kind, tmp_path):
+def test_a_broker_killed_during_a_batch_loses_and_repeats_no_row(kind, tmp_path, stories):
     with a_matrix(kind, tmp_path) as (_, matrix):
         batches = MicroBatches(matrix.kills.path)
-        for story in BROKER_RESTARTS:
+        for story in stories:
             matrix.play(batches, story)
         batches.close()
         assert matrix.finish(batches) == []
-        assert len(matrix.broker_kills) == sum(len(story.runs) for story in BROKER_RESTARTS)
+        assert len(matrix.broker_kills) == sum(len(story.runs) for story in stories)
 
 
 @pytest.mark.long

@@ -45,12 +45,15 @@ def a_matrix(folder, kills, objects, **settings):
     return closing(KillMatrix(folder, kills, objects=objects, **settings))
 
 
-def test_kills_of_tasks_driver_and_source_lose_and_repeat_no_row(spark, tmp_path, kills, objects):
+@pytest.mark.parametrize(
+    ("stories", "hit_count"), [((SLICE[0], SLICE[2]), 3), pytest.param(SLICE, 6, marks=pytest.mark.long)]
+)
+def test_kills_of_tasks_driver_and_source_lose_and_repeat_no_row(spark, tmp_path, kills, objects, stories, hit_count):
     with a_matrix(tmp_path, kills, objects) as matrix:
-        for story in SLICE:
+        for story in stories:
             matrix.play(spark, story)
         assert matrix.finish(spark) == []
-        assert matrix.hits.total() == 6
+        assert matrix.hits.total() == hit_count
 
 
 @pytest.mark.long

@@ -49,8 +49,8 @@ def test_hundreds_of_kills_at_steps_lose_and_repeat_no_row(tmp_path, tells_check
 @pytest.mark.parametrize(
     ("rounds", "tells_checkpoint"),
     [
-        (8, True),
-        (6, False),
+        (5, True),
+        (4, False),
         pytest.param(300, True, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
         pytest.param(300, False, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
     ],

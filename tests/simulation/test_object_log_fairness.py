@@ -24,8 +24,13 @@ def run(seed, rates):
     return world, min(counts) / (sum(counts) / WRITER_COUNT), max(writer.most_lost for writer in world.writers)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 20))])
-@pytest.mark.parametrize("chance", [0.0, 0.01], ids=["", "with faults"])
+CHANCES = (0.0, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("seed", "chance"),
+    [(0, 0.0), (1, 0.01), *(pytest.param(s, c, marks=pytest.mark.long) for s in range(20) for c in CHANCES)],
+)
 def test_no_writer_starves(seed, chance):
     world, share, lost = run(seed, FaultRates(chance, chance, chance, chance))
     assert share >= LEAST_SHARE

@@ -1,4 +1,7 @@
-"""The examples, as a newcomer runs them. (The quickstart has a suite of its own.)"""
+"""The examples, as a newcomer runs them. (The quickstart has a suite of its own.)
+
+Each takes half a minute or more: all are for the long profile. What they show is tested by itself in this folder.
+"""
 
 import json
 import os
@@ -38,6 +41,7 @@ def run(command, environment, *, cwd, stdin=None):
 
 
 @needs_java
+@pytest.mark.long
 def test_orders_become_alerts_exactly_once_even_if_each_query_repeats_its_last_batch(tmp_path, environment):
     # Half as many orders as by default: two micro-batches a run, and some fifty alerts.
     command = [sys.executable, EXAMPLES / "orders_alerts.py", "--path", "here", "--orders", "1500"]

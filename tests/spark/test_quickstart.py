@@ -13,9 +13,9 @@ from spark_streamlog.java_check import missing_java_advice
 QUICKSTART = Path(__file__).parent.parent.parent / "examples" / "quickstart.py"
 
 
-def run_quickstart(folder, **environment):
+def run_quickstart(folder, *arguments, **environment):
     return subprocess.run(
-        [sys.executable, str(QUICKSTART), "--path", str(folder)],
+        [sys.executable, str(QUICKSTART), "--path", str(folder), *arguments],
         capture_output=True,
         text=True,
         timeout=280,
@@ -24,7 +24,21 @@ def run_quickstart(folder, **environment):
     )
 
 
-@pytest.mark.skipif(missing_java_advice() is not None, reason=str(missing_java_advice()))
+needs_java = pytest.mark.skipif(missing_java_advice() is not None, reason=str(missing_java_advice()))
+
+
+@needs_java
+def test_the_quickstart_with_some_flights_equals_the_csv(tmp_path):
+    result = run_quickstart(tmp_path / "run", "--flights", "20000", **short_lived(tmp_path / "conf"))
+    assert result.returncode == 0, result.stdout + result.stderr
+    stages = ("starting Spark", "writing 20,000 flights", "streaming flights into delays", "20,001 rows read")
+    assert [stage for stage in stages if stage not in result.stdout] == []
+    assert "All 20,000 flights, departures and delay minutes agree with the CSV" in result.stdout
+    assert (tmp_path / "run" / "log" / "flights-0").is_dir()
+
+
+@needs_java
+@pytest.mark.long
 def test_the_quickstart_equals_the_csv_and_keeps_its_log_at_the_printed_path(tmp_path):
     # What Spark does with a query stays as it is by default, here at least; the JVM need not be one that lives long.
     jvm = {"spark.driver.extraJavaOptions": SHORT_LIVED["spark.driver.extraJavaOptions"]}

@@ -199,8 +199,13 @@ def written(entity):
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize(("key", "version"), SERVED, ids=lambda one: str(int(one)))
-def test_header_versions_match_the_schemas(key, version):
+@pytest.mark.parametrize("key", sorted({key for key, _ in SERVED}), ids=lambda key: key.name)
+def test_header_versions_match_the_schemas(key):
+    for version in (version for each, version in SERVED if each == key):
+        check_headers(key, version)
+
+
+def check_headers(key, version):
     types = message_types(key, version)
     asked = build(types.request, {})
     for client_id in (None, "", "me", "\N{SNOWMAN}" * 100):

@@ -73,11 +73,11 @@ def test_headers_are_decoded_only_on_request(kernel):
 
 
 @pytest.mark.parametrize("from_offset", range(10))
-@pytest.mark.parametrize("until_offset", range(10))
-def test_rows_outside_the_range_are_dropped(kernel, from_offset, until_offset):
-    decoded = decode(LOG, from_offset=from_offset, until_offset=until_offset, kernel=kernel)
-    assert offsets(decoded) == list(range(from_offset, until_offset))
-    assert decoded.next_offset == max(from_offset, until_offset)
+def test_rows_outside_the_range_are_dropped(kernel, from_offset):
+    for until_offset in range(10):
+        decoded = decode(LOG, from_offset=from_offset, until_offset=until_offset, kernel=kernel)
+        assert offsets(decoded) == list(range(from_offset, until_offset))
+        assert decoded.next_offset == max(from_offset, until_offset)
 
 
 def test_an_incomplete_last_batch_is_ignored(kernel):

@@ -29,10 +29,10 @@ def test_headers_are_returned_with_their_positions():
     assert [read_header(THREE, position).base_offset for position, _ in found] == [0, 2, 5]
 
 
-@pytest.mark.parametrize("cut", range(1, len(a_batch(1))))
-def test_an_incomplete_batch_at_the_end_is_skipped(cut):
-    assert len(list(iter_headers(THREE[:-cut]))) == 2
-    assert scan_batches(THREE[:-cut]).bytes_scanned == len(THREE) - len(a_batch(1))
+def test_an_incomplete_batch_at_the_end_is_skipped():
+    for cut in range(1, len(a_batch(1))):
+        assert len(list(iter_headers(THREE[:-cut]))) == 2, cut
+        assert scan_batches(THREE[:-cut]).bytes_scanned == len(THREE) - len(a_batch(1)), cut
 
 
 def test_until_ends_the_iteration():

@@ -122,9 +122,9 @@ def test_a_new_leader_epoch_leads_to_fetching_except_after_a_failed_write(state)
     assert driven.replica.follower.leader_epoch == (EPOCH if is_failed else EPOCH + 1)
 
 
-@pytest.mark.parametrize("error", [each for each in ErrorCode if each], ids=lambda error: error.name)
-def test_errors_of_fetches(error):
+def test_errors_of_fetches():
     expected = {
         ErrorCode.offset_out_of_range: Heard.OUT_OF_RANGE, ErrorCode.fenced_leader_epoch: Heard.NEWER_EPOCH,
-    }.get(error, Heard.ERROR)  # fmt: skip
-    assert heard_error(error) is expected
+    }  # fmt: skip
+    for error in filter(None, ErrorCode):
+        assert heard_error(error) is expected.get(error, Heard.ERROR), error

@@ -275,22 +275,24 @@ def test_the_metadata_log_may_be_faster_than_the_answer_or_slower():
     assert driven.replica.leader.in_sync.committed == {1, 2, 3}
 
 
-@pytest.mark.parametrize("error", list(ErrorCode), ids=lambda error: error.name)
-def test_every_error_of_the_controller_has_the_reaction_of_the_table(error):
+def reaction_to(error):
     driven = a_leader(isr=(1,))
     driven.fetch(OTHER, 0)
     proposal = driven.proposal()
     driven.answer(proposal, error=error)
     in_sync, again = driven.replica.leader.in_sync, driven.found(ProposeIsr)
-    seen = {
+    return {
         (True, False, 0): IsrReaction.APPLY, (False, False, 0): IsrReaction.REVERT,
         (False, True, 0): IsrReaction.AWAIT_METADATA, (False, True, 1): IsrReaction.RETRY,
     }[in_sync.committed == {1, 2}, in_sync.proposal is proposal, len(again)]  # fmt: skip
-    assert seen is isr_reaction(error)
-    if error is ErrorCode.ineligible_replica:
-        assert seen is IsrReaction.REVERT
-    if error in (ErrorCode.not_controller, ErrorCode.unknown_server_error, ErrorCode.stale_broker_epoch):
-        assert seen is IsrReaction.RETRY
+
+
+def test_every_error_of_the_controller_has_the_reaction_of_the_table():
+    seen = {error: reaction_to(error) for error in ErrorCode}
+    assert seen == {error: isr_reaction(error) for error in ErrorCode}
+    assert seen[ErrorCode.ineligible_replica] is IsrReaction.REVERT
+    for error in (ErrorCode.not_controller, ErrorCode.unknown_server_error, ErrorCode.stale_broker_epoch):
+        assert seen[error] is IsrReaction.RETRY
 
 
 def test_records_are_deleted_everywhere_when_every_living_replica_starts_behind_them():

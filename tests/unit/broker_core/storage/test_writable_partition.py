@@ -186,11 +186,12 @@ def test_a_refused_append_changes_nothing_and_the_next_one_succeeds():
     assert append(store).result.base_offset == 3
 
 
+@pytest.mark.parametrize("step", [29, pytest.param(7, marks=pytest.mark.long)])
 @pytest.mark.parametrize("configs", [{}, SMALL_SEGMENTS], ids=["one segment", "rolling"])
-def test_a_full_disk_leaves_nothing_visible_and_writing_resumes_later(configs):
+def test_a_full_disk_leaves_nothing_visible_and_writing_resumes_later(configs, step):
     batches = a_log(*(a_batch(3) for _ in range(9)))
     hits = 0
-    for room_bytes in range(0, 3 * len(batches), 7):
+    for room_bytes in range(0, 3 * len(batches), step):
         fs = a_disk()
         store, other = a_store(fs, **configs), a_store(fs, writable=False)
         append(store)
