@@ -2,6 +2,8 @@
 
 Raw record batches go in and out, never records: `broker_core.record.columns` converts them to Arrow columns and back.
 All calls block. Errors are those of `broker_core.model.exceptions`.
+
+Longer than 400 lines because it documents every call of every door.
 """
 
 from __future__ import annotations
@@ -247,14 +249,16 @@ class Cluster(Protocol):
     ) -> FetchedBatches:
         """Batches from the one that holds `from_offset` on; at least one whole batch, even above `max_bytes`.
 
-        With `topic_id` raises UnknownTopicError if the topic was recreated under its name.
+        With `topic_id` raises UnknownTopicError, or TopicRecreatedError, if it is not the topic's id any more.
 
         Raises OffsetOutOfRangeError below the log start or above the log end, CorruptBatchError with file and position.
         """
         ...
 
-    def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
+    def append(self, partition: TopicPartition, batches: bytearray, *, topic_id: UUID | None = None) -> AppendResult:
         """Appends one or more v2 batches, all or none; writes offsets and leader epoch into `batches` in place.
+
+        With `topic_id` raises UnknownTopicError, or TopicRecreatedError, if it is not the topic's id any more.
 
         Returns when they are durable (with flush.policy=batch). Raises RecordTooLargeError, InvalidRecordError,
         CorruptBatchError, OutOfOrderSequenceError, ProducerFencedError, DiskFullError.
@@ -380,8 +384,15 @@ class Cluster(Protocol):
         """
         ...
 
-    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
-        """Durable when it returns. Raises InvalidGroupError, OffsetMetadataTooLargeError."""
+    def commit_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, GroupOffset],
+        *,
+        topic_ids: Mapping[str, UUID] | None = None,
+    ) -> None:
+        """Durable when it returns. `topic_ids`: the topics that the offsets belong to, by name; raises
+        TopicRecreatedError if one has another id by now. Raises InvalidGroupError, OffsetMetadataTooLargeError."""
         ...
 
     def fetch_offsets(

@@ -136,7 +136,7 @@ class StagedUpload(Protocol):
         """Returns a new id, so that `TopicProducer` can write to an upload as to a cluster."""
         ...
 
-    def append(self, partition: TopicPartition, batches: bytearray) -> None:
+    def append(self, partition: TopicPartition, batches: bytearray, *, topic_id: UUID | None = None) -> None:
         """Appends one or more v2 batches to this upload's data for the partition; `batches` are checked and changed in
         place as in `Cluster.append`. Returns before they are durable: `finish` makes them durable.
 

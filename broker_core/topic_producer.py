@@ -24,6 +24,7 @@ import enum
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +35,7 @@ from broker_core.model.exceptions import (
     RecordTooLargeError,
     TopicExistsError,
     TopicNotCreatedError,
+    TopicRecreatedError,
     UnknownPartitionError,
     UnknownTopicError,
 )
@@ -70,7 +72,7 @@ class BatchTarget(Protocol):
 
     def init_producer(self) -> ProducerIdAndEpoch: ...
 
-    def append(self, partition: TopicPartition, batches: bytearray) -> object: ...
+    def append(self, partition: TopicPartition, batches: bytearray, *, topic_id: UUID | None = None) -> object: ...
 
 
 class ProducerTransaction(Protocol):
@@ -224,9 +226,15 @@ class TopicProducer:
     def _append(self, part: _EncodedPartition) -> None:
         name = part.topic_partition.topic
         try:
-            self._target.append(part.topic_partition, part.batches.buffer)
-        except (UnknownTopicError, UnknownPartitionError) as error:
-            # It was found before, with the partition: a topic may exist again, with fewer.
+            self._target.append(part.topic_partition, part.batches.buffer, topic_id=part.topic.description.topic_id)
+        except (TopicRecreatedError, UnknownPartitionError) as error:
+            # It was found with the partition, and a topic never loses one.
+            raise TopicRecreatedError(
+                f"topic {name!r} was deleted and created again during the write",
+                topic=name,
+                topic_id=part.topic.description.topic_id,
+            ) from error
+        except UnknownTopicError as error:
             raise UnknownTopicError(f"topic {name!r} was deleted during the write", topic=name) from error
 
     def _add_to_transaction(self, partitions: Collection[TopicPartition]) -> None:

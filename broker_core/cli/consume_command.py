@@ -89,7 +89,7 @@ def consume(
     form = Format(form)
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         consumed = ConsumedTopic(cluster, topic, only=partition)
-        commits = GroupCommits(cluster, group) if group is not None else None
+        commits = GroupCommits(cluster, group, {topic: consumed.topic_id}) if group is not None else None
         starts = _starts(cluster, commits, consumed.partitions(), beginning, last, level)
         readers = _readers(cluster, consumed, starts, level, form)
         writer = RecordWriter(cluster, readers, renderer(form, to_terminal=sys.stdout.isatty()), level, commits)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO, Final
+from uuid import UUID
 
 from broker_core.cli.partition_consumer import PartitionConsumer
 from broker_core.cli.screen import note
@@ -28,9 +29,12 @@ COMMIT_SECONDS: Final = 1.0
 class GroupCommits:
     """The commits of one group, for the partitions that one run reads."""
 
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
+    def __init__(self, cluster: Cluster, group_id: str, topic_ids: Mapping[str, UUID]) -> None:
+        """`topic_ids`: of the topics that are read, by name. Offsets of a topic that was deleted and created again are
+        not committed: `begin` and the commits raise TopicRecreatedError."""
         self._cluster = cluster
         self._group_id = group_id
+        self._topic_ids = topic_ids
         self._committed: dict[TopicPartition, int] = {}
         self._committed_at_s = 0.0
 
@@ -70,7 +74,9 @@ class GroupCommits:
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._cluster.commit_offsets(
-            self._group_id, {partition: GroupOffset(offset=offset) for partition, offset in offsets.items()}
+            self._group_id,
+            {partition: GroupOffset(offset=offset) for partition, offset in offsets.items()},
+            topic_ids=self._topic_ids,
         )
         self._committed |= offsets
         self._committed_at_s = time.monotonic()

@@ -140,8 +140,8 @@ class ClusterClient:
         """
         return self._fetch.fetch_several(starts, max_bytes, isolation)
 
-    def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
-        return self._append.append(partition, batches)
+    def append(self, partition: TopicPartition, batches: bytearray, *, topic_id: UUID | None = None) -> AppendResult:
+        return self._append.append(partition, batches, topic_id)
 
     def delete_records(self, partition: TopicPartition, before_offset: int) -> int:
         return delete_records(self._router, partition, before_offset)
@@ -222,8 +222,14 @@ class ClusterClient:
     def describe_group(self, group_id: str) -> GroupDescription:
         return describe_group(self._router, group_id)
 
-    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
-        self._groups.commit(group_id, offsets)
+    def commit_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, GroupOffset],
+        *,
+        topic_ids: Mapping[str, UUID] | None = None,
+    ) -> None:
+        self._groups.commit(group_id, offsets, topic_ids or {})
 
     def fetch_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None

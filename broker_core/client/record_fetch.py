@@ -24,9 +24,10 @@ from broker_core.client.broker_errors import broker_error
 from broker_core.client.broker_router import BrokerRouter
 from broker_core.client.deadline import Deadline
 from broker_core.client.offset_lookup import OffsetLookup
+from broker_core.client.topic_identity import NO_TOPIC_ID, OTHER_TOPIC, require_topic
 from broker_core.client.wire_values import duration, milliseconds
 from broker_core.cluster import AbortedTransaction, FetchedBatches, PartitionBounds
-from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeError, StreamlogError, UnknownTopicError
+from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeError, StreamlogError
 from broker_core.model.fetch_start import FetchStart
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.protocol.api_table import ApiKey
@@ -38,9 +39,6 @@ NO_SESSION: Final = (0, -1)
 BY_ID: Final = 13
 """The first version of Fetch with topic ids; older ones have names."""
 
-_NO_ID: Final = UUID(int=0)
-"""The topic id in a cluster without topic ids."""
-_OTHER_TOPIC: Final = (ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id)
 _MAX_INT32: Final = 2**31 - 1
 _SECOND_LOOK_MS: Final = 500
 _LENGTH: Final = struct.Struct(">i")
@@ -62,7 +60,7 @@ class RecordFetch:
         isolation: IsolationLevel,
         topic_id: UUID | None = None,
     ) -> FetchedBatches:
-        wanted_id = None if topic_id == _NO_ID else topic_id
+        wanted_id = None if topic_id == NO_TOPIC_ID else topic_id
 
         def attempt(deadline: Deadline) -> FetchedBatches:
             found = self._ask(partition, from_offset, max_bytes, isolation, wanted_id, deadline)
@@ -137,7 +135,7 @@ class RecordFetch:
             if answer.error_code != ErrorCode.none:
                 raise broker_error(answer.error_code, f"fetch {partition}")
             entry = answer.responses[0].partitions[0]
-            if entry.error_code in _OTHER_TOPIC:
+            if entry.error_code in OTHER_TOPIC:
                 raise self._refusal_of_id(partition, topic_id, entry.error_code, deadline)
             if entry.error_code == ErrorCode.offset_out_of_range:
                 raise self._out_of_range(partition, from_offset, deadline)
@@ -147,7 +145,7 @@ class RecordFetch:
                 raise broker_error(entry.error_code, f"fetch {partition}")
             if topic_id is not None and asked_id is None:
                 # After the fetch, so that a recreated topic is noticed before its records are returned.
-                self._require_topic(partition.topic, topic_id, deadline)
+                require_topic(self._router, partition.topic, topic_id, deadline)
             # A broker sends no records while the quota is exceeded, and returns the throttle time.
             throttle_ms = milliseconds(answer.throttle_time)
             if not entry.records and throttle_ms and deadline.pause(throttle_ms / 1000):
@@ -163,14 +161,8 @@ class RecordFetch:
         """A retriable error: the leader does not know the topic yet. Raises UnknownTopicError if the topic was deleted
         or recreated."""
         if topic_id is not None:
-            self._require_topic(partition.topic, topic_id, deadline)
+            require_topic(self._router, partition.topic, topic_id, deadline)
         return broker_error(code, f"fetch {partition}")
-
-    def _require_topic(self, name: str, topic_id: UUID, deadline: Deadline) -> None:
-        self._router.refresh([name], deadline)
-        found = self._router.topic(name, deadline).topic_id
-        if found != topic_id:
-            raise UnknownTopicError(f"Topic '{name}' with the id {topic_id} does not exist.", topic=name)
 
     def _out_of_range(self, partition: TopicPartition, offset: int, deadline: Deadline) -> OffsetOutOfRangeError:
         bounds = self._offsets.try_bounds(partition, deadline)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId, TopicName
@@ -13,12 +14,16 @@ from broker_core.client.broker_errors import broker_error
 from broker_core.client.broker_router import BrokerRouter
 from broker_core.client.coordinator_finder import CoordinatorType
 from broker_core.client.deadline import Deadline
+from broker_core.client.topic_identity import NO_TOPIC_ID, OTHER_TOPIC, require_topic
 from broker_core.client.wire_values import committed_offsets, numbers_by_topic
 from broker_core.cluster import GroupOffset
 from broker_core.model.identifiers import TopicPartition
+from broker_core.protocol.api_table import ApiKey
 
 _NO_GENERATION: Final = i32(-1)
 _NO_MEMBER: Final = ""
+_BY_ID: Final = 10
+"""The first version of OffsetCommit with topic ids; older ones have names."""
 _STABLE_WAIT_SECONDS: Final = 1.0
 _STABLE_PAUSE_SECONDS: Final = 0.02
 
@@ -43,16 +48,32 @@ class RemoteGroupOffsets:
 
         return tuple(sorted(self._router.run("list groups", attempt)))
 
-    def commit(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
+    def commit(
+        self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset], topic_ids: Mapping[str, UUID]
+    ) -> None:
+        """By topic id, if all ids are given and the coordinator supports it (version 10); else the ids are checked
+        before."""
         what = f"commit offsets of group {group_id!r}"
-        request = _commit_request(group_id, offsets)
+        wanted_ids = {name: topic_id for name, topic_id in topic_ids.items() if topic_id != NO_TOPIC_ID}
+        names = {topic_id: name for name, topic_id in wanted_ids.items()}
 
         def attempt(deadline: Deadline) -> None:
-            (answer,) = self._router.ask_coordinator(CoordinatorType.GROUP, group_id, [request], deadline)
+            coordinator = self._router.coordinator(CoordinatorType.GROUP, group_id, deadline)
+            connection = self._router.node(coordinator, deadline)
+            is_by_id = wanted_ids.keys() >= {partition.topic for partition in offsets}
+            is_by_id = is_by_id and connection.supports(ApiKey.OFFSET_COMMIT, _BY_ID)
+            if not is_by_id:
+                for name, topic_id in wanted_ids.items():
+                    require_topic(self._router, name, topic_id, deadline)
+            request = _commit_request(group_id, offsets, wanted_ids if is_by_id else None)
+            (answer,) = connection.ask([request], deadline)
             for topic in answer.topics:
                 for result in topic.partitions:
                     if result.error_code != ErrorCode.none:
-                        partition = TopicPartition(topic.name, result.partition_index)
+                        name = names[topic.topic_id] if is_by_id else topic.name
+                        if result.error_code in OTHER_TOPIC:
+                            require_topic(self._router, name, wanted_ids[name], deadline)
+                        partition = TopicPartition(name, result.partition_index)
                         raise self._router.refusal(result.error_code, what, partition, deadline)
 
         self._router.run(what, attempt)
@@ -131,12 +152,18 @@ def _offsets_of(answer: Any, group_id: str) -> dict[TopicPartition, GroupOffset]
     return found
 
 
-def _commit_request(group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> Any:
-    from kio.schema.offset_commit.v8 import request as schema
+def _commit_request(
+    group_id: str, offsets: Mapping[TopicPartition, GroupOffset], topic_ids: Mapping[str, UUID] | None
+) -> Any:
+    schema: Any
+    if topic_ids is not None:
+        from kio.schema.offset_commit.v10 import request as schema
+    else:
+        from kio.schema.offset_commit.v8 import request as schema
 
     return schema.OffsetCommitRequest(
         group_id=GroupId(group_id),
         generation_id_or_member_epoch=_NO_GENERATION,
         member_id=_NO_MEMBER,
-        topics=committed_offsets(schema, "OffsetCommitRequest", offsets),
+        topics=committed_offsets(schema, "OffsetCommitRequest", offsets, topic_ids),
     )

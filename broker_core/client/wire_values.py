@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from kio.schema.types import TopicName
 from kio.static.primitive import i32, i32Timedelta, i64
@@ -42,12 +43,18 @@ def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int
     return found
 
 
-def committed_offsets(schema: Any, kind: str, offsets: Mapping[TopicPartition, GroupOffset]) -> tuple[Any, ...]:
-    """The topics of a request that commits offsets. `schema`: the module of its message, `kind`: its class."""
+def committed_offsets(
+    schema: Any,
+    kind: str,
+    offsets: Mapping[TopicPartition, GroupOffset],
+    topic_ids: Mapping[str, UUID] | None = None,
+) -> tuple[Any, ...]:
+    """The topics of a request that commits offsets. `schema`: the module of its message, `kind`: its class. With
+    `topic_ids` the topics have ids in place of names."""
     new_topic, new_partition = getattr(schema, f"{kind}Topic"), getattr(schema, f"{kind}Partition")
     return tuple(
         new_topic(
-            name=TopicName(topic),
+            **({"name": TopicName(topic)} if topic_ids is None else {"topic_id": topic_ids[topic]}),
             partitions=tuple(
                 new_partition(
                     partition_index=i32(number),

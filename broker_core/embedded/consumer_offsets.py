@@ -18,7 +18,7 @@ from broker_core.group.group_records import GroupRecord
 from broker_core.group.offsets.group_offsets import GroupOffsets
 from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION, InternalTopics
 from broker_core.log_directory.topic_catalog import TopicCatalog, topic_of
-from broker_core.model.exceptions import StreamlogError
+from broker_core.model.exceptions import StreamlogError, TopicRecreatedError
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 from broker_core.ports import Clock
 from broker_core.storage.append_group import AppendOutcome
@@ -46,9 +46,17 @@ class ConsumerOffsets:
         self._catalog = catalog
         self._clock = clock
 
-    def commit(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
+    def commit(
+        self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset], *, expected_ids: Mapping[str, UUID]
+    ) -> None:
         """Raises UnknownTopicError and UnknownPartitionError, besides the errors that `Cluster` documents."""
+        if expected_ids:
+            self._catalog.refresh()
         topic_ids = self._topic_ids(offsets)
+        for name, expected_id in expected_ids.items():
+            if topic_ids.get(name, expected_id) != expected_id:
+                raise TopicRecreatedError.of(name, expected_id)
+        # They are stored with the ids: a topic that is recreated from now on does not get them.
         self._log.change(
             lambda state: state.plan_commit(group_id, offsets, now_ms=self._clock.now_ms(), topic_ids=topic_ids)
         )

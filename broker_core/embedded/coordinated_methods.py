@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 from broker_core.cluster import GroupDescription, GroupOffset, TransactionalProducer, TransactionDescription
 from broker_core.embedded.open_log import OpenLog, OwnLog
@@ -77,8 +78,14 @@ class CoordinatedMethods(ABC):
         is_ours = log.own is not None
         return GroupDescription(group_id=group_id, state=GroupState.EMPTY if is_ours else GroupState.UNKNOWN)
 
-    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
-        self._changing().offsets.commit(group_id, offsets)
+    def commit_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, GroupOffset],
+        *,
+        topic_ids: Mapping[str, UUID] | None = None,
+    ) -> None:
+        self._changing().offsets.commit(group_id, offsets, expected_ids=topic_ids or {})
 
     def fetch_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None

@@ -51,6 +51,7 @@ from broker_core.model.exceptions import (
     InvalidTopicNameError,
     PolicyViolationError,
     StorageError,
+    TopicRecreatedError,
     UnknownTopicError,
 )
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
@@ -245,16 +246,16 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods, PlacedMethods):
             fetched = opened.access.read(partition, read)
         # After the read, so that a topic recreated meanwhile is noticed before its records are returned.
         if topic_id is not None and opened.access.topic_id_of(partition) != topic_id:
-            raise UnknownTopicError(
-                f"Topic '{partition.topic}' with the id {topic_id} does not exist.", topic=partition.topic
-            )
+            raise TopicRecreatedError.of(partition.topic, topic_id)
         return fetched
 
-    def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
+    def append(self, partition: TopicPartition, batches: bytearray, *, topic_id: UUID | None = None) -> AppendResult:
         require_no_internal_topic(partition.topic, "append to")
         own = self._own()
 
         def append(store: WritablePartition) -> AppendOutcome:
+            if topic_id is not None and store.topic_id != topic_id:
+                raise TopicRecreatedError.of(partition.topic, topic_id)
             return store.append(batches, now_ms=self._clock.now_ms())
 
         writer = transactional_writer(batches)

@@ -6,7 +6,8 @@
     │   ├── InvalidConfigError           unknown setting, or a value out of its range
     │   ├── TopicExistsError
     │   ├── UnknownTopicError
-    │   │   └── TopicNotCreatedError       a write found it missing and may not create it
+    │   │   ├── TopicNotCreatedError       a write found it missing and may not create it
+    │   │   └── TopicRecreatedError        it was deleted and created again: another topic, with the same name
     │   ├── UnknownPartitionError
     │   ├── InvalidPartitionsError       a partition count that is not positive, or fewer than there are
     │   ├── OffsetOutOfRangeError        below the log start or above the log end
@@ -76,7 +77,8 @@ setting changes it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -125,6 +127,16 @@ class UnknownTopicError(InvalidRequestError):
 
 class TopicNotCreatedError(UnknownTopicError):
     pass
+
+
+class TopicRecreatedError(UnknownTopicError):
+    """Fields: `topic`, `topic_id`, which the topic no longer has. What belongs to the old topic, records or offsets, is
+    not written into the new one."""
+
+    @classmethod
+    def of(cls, topic: str, topic_id: UUID) -> Self:
+        text = f"topic {topic!r} was deleted and created again: its id is no longer {topic_id}"
+        return cls(text, topic=topic, topic_id=topic_id)
 
 
 class UnknownPartitionError(InvalidRequestError):

@@ -18,6 +18,7 @@ from broker_core.model.exceptions import (
     ObjectOutcomeUnknownError,
     ObjectPreconditionError,
     ObjectThrottledError,
+    TopicRecreatedError,
     UnknownGroupError,
 )
 from broker_core.model.identifiers import TopicPartition
@@ -74,10 +75,15 @@ class GroupStore:
         wanted = sorted(named) if partitions is None else sorted(set(partitions) & named.keys())
         return {partition: named[partition] for partition in wanted}
 
-    def commit(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
+    def commit(
+        self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset], expected_ids: Mapping[str, UUID]
+    ) -> None:
         """Commits the pins first, so that retention is blocked before a client sees the offsets as committed."""
         now_ms = self._ports.clock.now_ms()
         topics = {topic.name: topic for topic in self._topics_by_id().values()}
+        for name, expected_id in expected_ids.items():
+            if name not in topics or topics[name].topic_id != expected_id:
+                raise TopicRecreatedError.of(name, expected_id)
         # The same checks as in any other cluster: names, numbers, lengths.
         GroupOffsets().plan_commit(group_id, offsets, now_ms=now_ms)
         self._change(

@@ -32,6 +32,7 @@ from broker_core.cluster import (
 from broker_core.log.batch_validation import validate_batches
 from broker_core.model.exceptions import (
     PolicyViolationError,
+    TopicRecreatedError,
 )
 from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
@@ -217,12 +218,14 @@ class ObjectCluster(TransactionsRefused):
 
     # -- writing --
 
-    def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
+    def append(self, partition: TopicPartition, batches: bytearray, *, topic_id: UUID | None = None) -> AppendResult:
         """Writes one object and one commit; use `stage` for larger writes."""
-        topic_id, config = self._log.read_known(
+        found_id, config = self._log.read_known(
             lambda image: knows(image, partition),
             lambda image: (partition_of(image, partition)[0], _config_of(image, partition.topic)),
         )
+        if topic_id is not None and found_id != topic_id:
+            raise TopicRecreatedError.of(partition.topic, topic_id)
         now_ms = self._ports.clock.now_ms()
         valid = validate_batches(batches, config=config, now_ms=now_ms, name=str(partition))
         path = data_path(now_ms, self._ports.entropy.random_bytes(16))
@@ -231,7 +234,7 @@ class ObjectCluster(TransactionsRefused):
         sealed = bytearray(valid.buffer)
         for piece, totals in sealed_pieces(sealed, len(sealed)):
             ranges.append(
-                AppendedRange(topic_id, partition.partition, DataRange(path, position, piece.nbytes, *totals))
+                AppendedRange(found_id, partition.partition, DataRange(path, position, piece.nbytes, *totals))
             )
             position += piece.nbytes
         self._ports.store.put(path, sealed)
@@ -299,8 +302,14 @@ class ObjectCluster(TransactionsRefused):
         state = GroupState.EMPTY if self._groups.fetch(group_id, None) else GroupState.DEAD
         return GroupDescription(group_id=group_id, state=state)
 
-    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
-        self._groups.commit(group_id, offsets)
+    def commit_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, GroupOffset],
+        *,
+        topic_ids: Mapping[str, UUID] | None = None,
+    ) -> None:
+        self._groups.commit(group_id, offsets, topic_ids or {})
 
     def fetch_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from broker_core.cluster import TopicDescription
 from broker_core.log.batch_validation import validate_batches
-from broker_core.model.exceptions import UnknownPartitionError, UnknownTopicError
+from broker_core.model.exceptions import TopicRecreatedError, UnknownPartitionError, UnknownTopicError
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.object_cluster.log_ports import LogPorts
@@ -58,9 +58,11 @@ class DataUpload:
     def init_producer(self) -> ProducerIdAndEpoch:
         return fresh_producer(self._ports)
 
-    def append(self, partition: TopicPartition, batches: bytearray) -> None:
+    def append(self, partition: TopicPartition, batches: bytearray, *, topic_id: UUID | None = None) -> None:
         assert not self._is_over, "an upload that has ended"
         topic, config = self._topic(partition)
+        if topic_id is not None and topic.topic_id != topic_id:
+            raise TopicRecreatedError.of(partition.topic, topic_id)
         valid = validate_batches(batches, config=config, now_ms=self._ports.clock.now_ms(), name=str(partition))
         self._gathered.setdefault((topic.topic_id, partition.partition), bytearray()).extend(valid.buffer)
         self._gathered_bytes += len(valid.buffer)

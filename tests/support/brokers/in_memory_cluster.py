@@ -32,6 +32,7 @@ from broker_core.cluster import (
 from broker_core.model.exceptions import (
     OffsetOutOfRangeError,
     TopicExistsError,
+    TopicRecreatedError,
     UnknownGroupError,
     UnknownPartitionError,
     UnknownTopicError,
@@ -78,6 +79,7 @@ class InMemoryCluster:
         self.fetch_count = 0
         self._group_offsets: dict[str, dict[TopicPartition, GroupOffset]] = {}
         self.before_commit_offsets: Callable[[], None] | None = None
+        self.before_append: Callable[[], None] | None = None
 
     # -- Cluster --
 
@@ -188,10 +190,18 @@ class InMemoryCluster:
             aborted_transactions=self._aborted(log, from_offset) if is_committed else (),
         )
 
-    def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
+    def append(self, partition: TopicPartition, batches: bytearray, *, topic_id: UUID | None = None) -> AppendResult:
+        if self.before_append is not None:
+            self.before_append()
+        if topic_id is not None and partition.topic in self._topics:
+            self._require_id(partition.topic, topic_id)
         for _, header in iter_headers(batches):
             self.transactions.check_append(partition, header)
         return self._store(partition, batches)
+
+    def _require_id(self, name: str, topic_id: UUID) -> None:
+        if self._topics[name].topic_id != topic_id:
+            raise TopicRecreatedError.of(name, topic_id)
 
     def delete_records(self, partition: TopicPartition, before_offset: int) -> int:
         log = self._log(partition)
@@ -257,9 +267,17 @@ class InMemoryCluster:
         state = GroupState.EMPTY if group_id in self._group_offsets else GroupState.DEAD
         return GroupDescription(group_id=group_id, state=state)
 
-    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
+    def commit_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, GroupOffset],
+        *,
+        topic_ids: Mapping[str, UUID] | None = None,
+    ) -> None:
         if self.before_commit_offsets is not None:
             self.before_commit_offsets()
+        for name, topic_id in (topic_ids or {}).items():
+            self._require_id(name, topic_id)
         for partition in offsets:
             # The topic of the groups themselves is there without being made.
             if partition.topic != "__consumer_offsets":

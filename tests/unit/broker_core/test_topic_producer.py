@@ -433,13 +433,16 @@ def test_every_row_is_written_once_and_partitions_keep_their_order(rows, cuts, g
     assert sorted(free, key=repr) == sorted(expected_free, key=repr)
 
 
-@pytest.mark.parametrize("count_after", [0, 1])
-def test_a_topic_that_is_deleted_during_the_write_is_named_so(cluster, count_after):
+@pytest.mark.parametrize(
+    ("count_after", "what"),
+    [(0, "was deleted during the write"), (1, "was deleted and created again"), (2, "was deleted and created again")],
+)
+def test_a_topic_that_is_deleted_during_the_write_is_named_so(cluster, count_after, what):
     cluster.create_topic("t", partition_count=2)
     producer = a_producer(cluster, first_partition=1)
     producer.add("t", values(b"a"))
     cluster.delete_topic("t")
     if count_after:
         cluster.create_topic("t", partition_count=count_after)
-    with pytest.raises(UnknownTopicError, match="'t' was deleted during the write"):
+    with pytest.raises(UnknownTopicError, match=f"'t' {what}"):
         producer.flush()

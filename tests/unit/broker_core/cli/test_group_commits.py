@@ -124,17 +124,17 @@ def test_a_broken_pipe_commits_only_written_records(streamlog, log_path, committ
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(output), write_through=False))
     commits = []
     with open_embedded(log_path) as cluster, StopSignals(()) as stop:
-        group = GroupCommits(cluster, "g")
+        group = GroupCommits(cluster, "g", {})
         (start,) = group.begin([T0], OffsetSpec.EARLIEST, IsolationLevel.READ_COMMITTED).values()
         reader = PartitionConsumer(
             cluster, T0, start, isolation=IsolationLevel.READ_COMMITTED, columns=columns_of(Format.TEXT)
         )
         commit_offsets = cluster.commit_offsets
 
-        def checked(group_id, offsets):
+        def checked(group_id, offsets, **more):
             commits.append(offsets[T0].offset)
             assert output.taken.count(b"\n") >= offsets[T0].offset
-            commit_offsets(group_id, offsets)
+            commit_offsets(group_id, offsets, **more)
 
         cluster.commit_offsets = checked
         writer = RecordWriter(
@@ -219,3 +219,24 @@ def test_a_group_with_running_consumers_is_refused(streamlog, streamlog_broker):
         consumer.close()
     assert streamlog("consume", "t", "--group", "g", *at_broker, with_path=False).lines == [b"0"]
     assert streamlog("consume", "t", "--group", "g", *at_broker, with_path=False).lines == []
+
+
+def test_offsets_of_a_topic_that_was_created_again_before_the_commit_are_not_committed(
+    streamlog, committed, monkeypatch
+):
+    streamlog("produce", "t", stdin=lines_of(0, 1))
+    commit, recreated = GroupCommits.commit, []
+
+    def recreate_and_commit(self, readers, output):
+        if not recreated:
+            recreated.append(True)
+            self._cluster.delete_topic("t")
+            self._cluster.create_topic("t")
+        commit(self, readers, output)
+
+    monkeypatch.setattr(GroupCommits, "commit", recreate_and_commit)
+    found = streamlog("consume", "t", "--group", "g")
+    assert recreated
+    assert (found.status, found.lines) == (1, [b"0", b"1"])
+    assert "'t' was deleted and created again while it was read" in found.err
+    assert committed() is None

@@ -294,7 +294,7 @@ def test_a_request_by_topic_id_does_not_match_a_recreated_topic(cluster):
     cluster.delete_topic("t")
     second = cluster.create_topic("t").topic_id
     append(cluster, b"b")
-    with pytest.raises(UnknownTopicError, match=f"with the id {first} does not exist"):
+    with pytest.raises(UnknownTopicError, match=f"deleted and created again: its id is no longer {first}"):
         cluster.fetch(T0, 0, max_bytes=100, topic_id=first)
     assert len(cluster.fetch(T0, 0, max_bytes=100, topic_id=second).buffer)
 
