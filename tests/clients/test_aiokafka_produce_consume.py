@@ -209,4 +209,4 @@ async def test_a_waiting_fetch_is_answered_when_a_record_arrives(broker):
         begun = time.monotonic()
         await write(broker, topic, [b"now"])
         assert [record.value for record in await take(reader, 1)] == [b"now"]
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 15

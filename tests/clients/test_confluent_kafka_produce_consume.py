@@ -237,7 +237,7 @@ def test_a_waiting_fetch_is_answered_when_a_record_arrives(broker):
     begun = time.monotonic()
     send(producer, topic, [b"now"])
     assert reader.poll(SECONDS).value() == b"now"
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 15
     reader.close()
 
 

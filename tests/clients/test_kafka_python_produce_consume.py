@@ -210,7 +210,7 @@ def test_a_waiting_fetch_is_answered_when_a_record_arrives(broker):
         begun = time.monotonic()
         write(broker, topic, [b"now"])
         assert [record.value for record in take(reader, 1)] == [b"now"]
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 15
 
 
 def test_ten_bad_records_of_a_batch_are_told_apart_from_the_others(broker):

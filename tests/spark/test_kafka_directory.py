@@ -22,8 +22,8 @@ def as_a_consumer_sees(row):
 @pytest.mark.parametrize(
     ("isolation", "split"),
     [
-        ("read_committed", {}),
-        ("read_uncommitted", {}),
+        pytest.param("read_committed", {}, marks=pytest.mark.long),
+        pytest.param("read_uncommitted", {}, marks=pytest.mark.long),
         ("read_committed", {"minPartitions": "30"}),
         ("read_uncommitted", {"maxRecordsPerPartition": "400"}),
     ],

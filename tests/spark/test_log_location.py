@@ -36,7 +36,7 @@ def test_save_load_and_start_accept_a_file_url(spark, log_dir, tmp_path):
     assert stored_values(log_dir, "copy") == [b"one"]
 
 
-@pytest.mark.parametrize("location", ["hdfs://host/log", "file://host/log"])
+@pytest.mark.parametrize("location", ["hdfs://host/log", pytest.param("file://host/log", marks=pytest.mark.long)])
 def test_an_unsupported_url_is_refused_by_name_and_creates_no_directory(
     spark, log_dir, tmp_path, monkeypatch, location
 ):

@@ -56,7 +56,7 @@ FORMATS = {
 }
 
 
-IN_SHORT = ("binary", "json and headers")
+IN_SHORT = ("json and headers",)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,9 @@ def test_small_batches_and_tasks_return_the_same_rows(spark, log, log_dir, tmp_p
     assert ways[0][1] == 4
 
 
-@pytest.mark.parametrize("options", [ON_DRIVER, IN_TASKS], ids=["driver", "tasks"])
+@pytest.mark.parametrize(
+    "options", [pytest.param(ON_DRIVER, id="driver"), pytest.param(IN_TASKS, id="tasks", marks=pytest.mark.long)]
+)
 def test_an_unfinished_small_batch_is_read_again(log, stream, options):
     append_values(log, "t", "a", "b")
     append_values(log, "t", "c", partition=1)

@@ -1,4 +1,8 @@
-"""`spark.readStream.format("streamlog")` over a log directory."""
+"""`spark.readStream.format("streamlog")` over a log directory.
+
+What tests/unit/spark_streamlog/source/test_stream_planner*.py prove of the planner alone is repeated here with Spark's
+own calls in the long profile; by default there is one test of each thing that Spark and the planner do together.
+"""
 
 import itertools
 import time
@@ -70,6 +74,7 @@ def test_available_now_reads_existing_records_in_batches_of_the_maximum(log, str
     assert not (driver.checkpoint / "offsets" / "3").exists()
 
 
+@pytest.mark.long
 def test_trigger_once_ignores_the_limits(log, stream):
     append_values(log, "t", *numbers(10))
     driver = stream(maxOffsetsPerTrigger=2, minOffsetsPerTrigger=1).start(once=True)
@@ -77,6 +82,7 @@ def test_trigger_once_ignores_the_limits(log, stream):
     assert driver.values() == numbers(10)
 
 
+@pytest.mark.long
 def test_the_minimum_delays_a_batch_until_the_maximum_delay(log, stream):
     append_values(log, "t", "a")
     driver = stream(minOffsetsPerTrigger=10, maxTriggerDelay="2s").start()
@@ -105,8 +111,8 @@ STARTS = {
 
 
 def subscriptions_and_starts():
-    """Each with each, which is long. By default each subscription once: the starts have their tests without Spark."""
-    short = {("offsets", "subscribe", "true"), ("latest", "pattern", "false"), ("timestamps", "assign", "true")}
+    """Each with each, which is long. By default two that differ in all: the starts have their tests without Spark."""
+    short = {("latest", "pattern", "false"), ("timestamps", "assign", "true")}
     return [
         pytest.param(
             SUBSCRIPTIONS[subscription],
@@ -130,6 +136,7 @@ def test_subscriptions_and_starts_determine_the_rows(log, stream, options, start
     assert driver.process_all() == expected
 
 
+@pytest.mark.long
 def test_a_timestamp_without_a_matching_record_is_an_error_or_the_end(log, stream):
     append_values(log, "t", "a", timestamps_ms=(100,))
     refused = stream("refused", startingTimestamp=101).start()
@@ -141,6 +148,7 @@ def test_a_timestamp_without_a_matching_record_is_an_error_or_the_end(log, strea
     assert driver.process_all() == ["b"]
 
 
+@pytest.mark.long
 def test_topics_of_a_pattern_can_be_added_and_deleted(log, stream):
     append_values(log, "t", "a")
     driver = stream(subscribePattern=".*", failOnDataLoss="false").start()
@@ -153,6 +161,7 @@ def test_topics_of_a_pattern_can_be_added_and_deleted(log, stream):
     assert driver.process_all() == ["a", "b", "c"]
 
 
+@pytest.mark.long
 def test_an_offset_without_partitions_is_never_checkpointed(log, stream):
     append_values(log, "t", "a")
     driver = stream(failOnDataLoss="false", fetchOffset__retryIntervalMs=1).start()
@@ -179,6 +188,7 @@ def recreate(log, *values, partition_count=1):
     append_values(log, "t", *values)
 
 
+@pytest.mark.long
 def test_a_topic_recreated_during_the_query_fails_it(log, stream):
     append_values(log, "t", "a", "b")
     driver = stream().start()
@@ -188,6 +198,7 @@ def test_a_topic_recreated_during_the_query_fails_it(log, stream):
         driver.await_end()
 
 
+@pytest.mark.long
 def test_with_false_a_topic_recreated_is_read_from_its_start(log, stream):
     append_values(log, "t", "a", "b")
     driver = stream(failOnDataLoss="false").start()
@@ -206,7 +217,8 @@ def test_a_topic_recreated_between_runs_is_detected_by_its_end(log, stream):
         stream(fetchOffset__retryIntervalMs=1).start().process_all()
 
 
-@pytest.mark.parametrize("fail_on_data_loss", ["false", pytest.param("true", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("fail_on_data_loss", ["false", "true"])
 def test_a_recreated_topic_that_has_grown_past_the_checkpoint_is_detected(log, stream, fail_on_data_loss):
     append_values(log, "t", "a", "b")
     first = stream()
@@ -225,13 +237,14 @@ PARTITIONS_LOST = (1, 15, "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAI
 OFFSETS_SHRUNK = (3, 2, "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("partition_count", "kept", "condition", "fail_on_data_loss"),
     [
         pytest.param(*PARTITIONS_LOST, "true", id="partitions become unavailable"),
         pytest.param(*OFFSETS_SHRUNK, "false", id="offsets shrink"),
-        pytest.param(*PARTITIONS_LOST, "false", marks=pytest.mark.long, id="partitions become unavailable, no failure"),
-        pytest.param(*OFFSETS_SHRUNK, "true", marks=pytest.mark.long, id="offsets shrink, failure"),
+        pytest.param(*PARTITIONS_LOST, "false", id="partitions become unavailable, no failure"),
+        pytest.param(*OFFSETS_SHRUNK, "true", id="offsets shrink, failure"),
     ],
 )
 def test_available_now_fails_regardless_of_fail_on_data_loss(
@@ -250,6 +263,7 @@ def test_available_now_fails_regardless_of_fail_on_data_loss(
         driver.await_end()
 
 
+@pytest.mark.long
 def test_a_batch_repeated_under_available_now_does_not_fail_repeatedly(log, stream):
     append_values(log, "t", *numbers(5))
     driver = stream(maxOffsetsPerTrigger=5)
@@ -291,6 +305,7 @@ def test_records_deleted_before_they_are_read_are_a_loss(log, stream):
     assert stream(failOnDataLoss="false").start().process_all() == ["a", "d"]
 
 
+@pytest.mark.long
 def test_min_partitions_splits_a_batch_and_a_64_bit_maximum_does_not_overflow(log, stream):
     append_values(log, "t", *numbers(15))
     driver = stream(minPartitions=4, maxOffsetsPerTrigger=2**63 - 1, startingOffsets='{"t":{"0":5}}')

@@ -41,6 +41,7 @@ def committed(log):
     return {tp: entry.offset for tp, entry in log.fetch_offsets("g").items()}
 
 
+@pytest.mark.long
 def test_a_relative_start_is_kept_by_an_empty_first_batch_even_if_it_is_repeated(log, stream):
     first = stream(startingOffsets="latest-3").start(once=True)
     first.await_end()
@@ -58,6 +59,7 @@ def test_a_stream_starts_minutes_ago_and_a_batch_at_a_groups_offsets(spark, log,
     assert sorted(row.value for row in rows) == values(18, 20)
 
 
+@pytest.mark.long
 def test_batches_are_as_large_as_max_bytes_per_trigger_allows(log, stream):
     one_batch = log.bytes_between(T0, 0, 1)
     driver = stream(maxBytesPerTrigger=8 * one_batch, groupId="g")
@@ -92,6 +94,7 @@ def test_retention_keeps_the_records_of_a_stopped_query_as_long_as_its_pin_lasts
     assert log.bounds(kept).log_start_offset > 0
 
 
+@pytest.mark.long
 def test_a_run_ends_after_an_aborted_tail_and_before_an_open_transaction(log, stream):
     producer = begin(log, "p", T0)
     write(log, producer, T0, "aborted")

@@ -52,7 +52,7 @@ def remote(streamlog, broker):
     def call(*arguments):
         begun = time.monotonic()
         outcome = streamlog(*arguments, "--bootstrap-server", broker.address, with_path=False)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 14  # the command's patience is 15 s
         return outcome
 
     return call
@@ -79,8 +79,8 @@ def test_an_assigned_partition_without_a_leader_and_a_commit_is_shown_at_once(br
     member = GroupMember(member_id="m", client_id="app", host="/10.0.0.1", partitions=(T1, T2))
     group = GroupDescription(group_id="g", state=GroupState.STABLE, members=(member,))
     begun = time.monotonic()
-    rows = rows_of_group(broker.client(default__api__timeout__ms=15_000), group, [])
-    assert time.monotonic() - begun < 5
+    rows = rows_of_group(broker.client(default__api__timeout__ms=60_000), group, [])
+    assert time.monotonic() - begun < 30
     assert [(row.partition, row.log_end_offset, row.error) for row in rows] == [(T1, 9, None), (T2, None, NO_LEADER)]
 
 

@@ -145,7 +145,7 @@ def test_a_port_that_is_not_kafka_fails_immediately(broker, answer, said):
     began = time.monotonic()
     with pytest.raises(MalformedMessageError, match=said):
         broker.client(default__api__timeout__ms=60_000).describe_topics(["t"])
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_scram_login_succeeds(broker):
@@ -166,7 +166,7 @@ def test_a_wrong_password_fails_immediately(broker):
     ) as caught:
         broker.client(default__api__timeout__ms=60_000, **settings).describe_topics(["t"])
     assert "s3cret" not in caught.value.message
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_the_error_for_a_disabled_mechanism_lists_the_enabled_ones(broker):
@@ -228,7 +228,7 @@ def test_a_connection_in_use_is_not_closed(broker):
     may_answer = threading.Event()
 
     def answer(request):
-        may_answer.wait(2)
+        may_answer.wait(60)
         return schema_of(ApiKey.END_TXN, 3).EndTxnResponse(throttle_time=duration(0), error_code=ErrorCode.none)
 
     broker.script(ApiKey.END_TXN, answer)
@@ -236,7 +236,7 @@ def test_a_connection_in_use_is_not_closed(broker):
 
     request = EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=i16(0), committed=True)
     found = []
-    thread = threading.Thread(target=lambda: found.extend(connection.ask([request], Deadline(2000, setting="x"))))
+    thread = threading.Thread(target=lambda: found.extend(connection.ask([request], Deadline(60_000, setting="x"))))
     thread.start()
     time.sleep(0.05)
     assert connection.is_usable

@@ -168,6 +168,6 @@ def test_decisions_are_fast_with_many_rules():
         for name, pattern in (("*", "LITERAL"), (f"team{number:05}-", "PREFIXED"))
     ]
     authorizer = an_authorizer(rules)
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert all(authorizer.authorize("User:77", HOST, Operation.READ, TOPIC, "team04711-x") for _ in range(200))
-    assert time.perf_counter() - begun < 0.5
+    assert time.process_time() - begun < 0.5

@@ -23,9 +23,9 @@ def test_syntax_of_re2_is_accepted(regex):
 
 
 def test_a_regex_with_exponential_backtracking_matches_in_linear_time():
-    began = time.perf_counter()
+    began = time.process_time()
     assert not matches("(a+)+(b+)+c", "a" * 120 + "b" * 120)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_a_regex_too_large_to_compile_is_refused():
