@@ -23,6 +23,7 @@ schema is requested from the registry here, so that all complaints are raised to
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -174,7 +175,7 @@ def prepared_for_reading(options: OptionReader, prefix: str, settings: FormatSet
             return settings
     # Settings that only writing needs would create two decoders instead of one.
     settings = replace(settings, schema_id=None, subject=None, registers=True)
-    _complain_on_error(options, _name(prefix, settings), lambda: decoder_for(settings))
+    _try_schema(options, prefix, settings, lambda: decoder_for(settings))
     return settings
 
 
@@ -191,11 +192,28 @@ def prepared_for_writing(options: OptionReader, prefix: str, settings: FormatSet
             options.complain(f"{prefix}subject is missing: it has a default only if the option topic is set")
     if settings.schema_id is not None and settings.kind is FormatKind.AVRO and settings.schema_text is None:
         options.complain(f"{prefix}schema is missing: {prefix}schema.id needs the schema that it is the id of")
-    _complain_on_error(options, _name(prefix, settings), lambda: check_schema(settings))
+    _try_schema(options, prefix, settings, lambda: check_schema(settings))
 
 
-def _name(prefix: str, settings: FormatSettings) -> str:
-    return prefix.rstrip(".") or settings.kind.value
+def _try_schema(options: OptionReader, prefix: str, settings: FormatSettings, make: Callable[[], object]) -> None:
+    """Complains, by the name of the option that has the wrong schema. A column function has no prefix and no options:
+    there the format is named."""
+    try:
+        make()
+    except StreamlogError as error:
+        setting = error.fields.get("setting") or _setting_of_schema(options, prefix, settings)
+        options.complain(f"{prefix + setting if prefix else settings.kind.value}: {error.message}")
+
+
+def _setting_of_schema(options: OptionReader, prefix: str, settings: FormatSettings) -> str:
+    if settings.kind is _PROTOBUF:
+        return "descriptor.file"
+    if settings.reader_schema_text is not None and settings.schema_text is not None:
+        with suppress(StreamlogError):
+            check_schema(settings)
+            return "avroSchema"  # the other one is right
+    given = [name for name in ("schema", "schema.file") if options.text(prefix + name) is not None]
+    return given[0] if given else "subject"
 
 
 def _with_latest_schema(options: OptionReader, prefix: str, settings: FormatSettings) -> FormatSettings:

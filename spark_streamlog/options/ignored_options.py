@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
+from spark_streamlog.options.format_options import SETTINGS
 from spark_streamlog.options.option_reader import BOOTSTRAP_SERVERS, OptionReader
 from spark_streamlog.options.remote_options import PREFIX
 
@@ -33,6 +34,10 @@ OF_SOURCE: Final = (
     "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
 )  # fmt: skip
 OF_SINK: Final = ("topic", "topic.create", "topic.partitions", "delivery", "txnAppId", "txnVersion")
+OF_FORMATS: Final = tuple(
+    f"{side}Format{setting}" for side in ("key", "value") for setting in ("", *(f".{name}" for name in SETTINGS))
+)
+"""Of both."""
 TOPIC_CONFIG_PREFIX: Final = "topic.config."
 
 NUMBERS: Final = (
@@ -116,6 +121,7 @@ def ignored_options(options: OptionReader) -> tuple[str, ...]:
                 options.ignore(PREFIX + name)
     for name in _of_other_side(options):
         options.ignore(name)
+    options.spell((*OF_SOURCE, *OF_SINK, *OF_FORMATS))
     return tuple(sorted(options.ignored))
 
 

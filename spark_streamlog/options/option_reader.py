@@ -7,7 +7,7 @@
 
 An accessor records a complaint for an invalid value and returns the default, so one attempt shows all errors. `finish`
 refuses an option whose name no accessor has read, with the nearest known name; those that Spark itself adds are
-ignored.
+ignored. Spark passes every name in lower case: messages show the documented spelling, and an unknown name as it came.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import difflib
 import enum
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -83,6 +83,7 @@ class OptionReader:
         self.ignored: list[str] = []
         """Options of the user that are ignored."""
         self._given = {name.lower(): value for name, value in given.items()}
+        self._spelled = {name.lower(): name for name in given}
         self._known: dict[str, str] = {}
 
     def text(self, name: str) -> str | None:
@@ -173,6 +174,10 @@ class OptionReader:
         """Whether an accessor has read it."""
         return name.lower() in self._known
 
+    def spell(self, names: Iterable[str]) -> None:
+        """Names as they are documented, for messages about options that are not read here."""
+        self._spelled.update({name.lower(): name for name in names if name.lower() in self._spelled})
+
     def complain(self, message: str) -> None:
         self.complaints.append(message)
 
@@ -208,7 +213,8 @@ class OptionReader:
         """Refuses options that no accessor has read, then raises all complaints together."""
         for name in sorted(self._given.keys() - self._known.keys() - SPARKS_OWN):
             if not name.startswith(SPARKS_OWN_PREFIX):
-                self.complain(f"{name} is not an option of the streamlog {self.role}{self._nearest(name)}")
+                shown = self._spelled[name]
+                self.complain(f"{shown} is not an option of the streamlog {self.role}{self._nearest(name)}")
         if self.complaints:
             raise condition_error(
                 "STREAMLOG_INVALID_OPTIONS",

@@ -25,7 +25,7 @@ def message_descriptor(descriptor_set: bytes, message: str) -> Any:
     if len(found) != 1:
         why = "exists more than once: give its full name" if found else "is not in the descriptor set"
         shown = ", ".join(sorted(found or names)[:20]) or "none"
-        raise InvalidSchemaError(f"the Protobuf message {message!r} {why}; messages there: {shown}")
+        raise InvalidSchemaError(f"the Protobuf message {message!r} {why}; messages there: {shown}", setting="message")
     return pool.FindMessageTypeByName(found[0])
 
 

@@ -152,17 +152,17 @@ def test_settings_for_writing_do_not_change_reading(registry):
         ),
         (
             {"valueFormat": "json", "valueFormat.mesage": "x"},
-            "valueformat.mesage is not an option of the streamlog source",
+            "valueFormat.mesage is not an option of the streamlog source",
         ),
         ({"valueFormat": "json", "valueFormat.mode": "skip"}, "valueFormat.mode must be one of permissive"),
-        ({"valueFormat": "json", "valueFormat.schema": "a NUMBER"}, "valueFormat: 'number' is not a known type"),
+        ({"valueFormat": "json", "valueFormat.schema": "a NUMBER"}, "valueFormat.schema: 'number' is not a known type"),
         ({"valueFormat": "json", "valueFormat.schema.file": "/nowhere"}, "valueFormat.schema.file cannot be read"),
         ({"valueFormat": "json", "valueFormat.schema.file": "a\0b"}, "valueFormat.schema.file cannot be read"),
         ({"valueFormat": "avro"}, "valueFormat.schema is missing"),
-        ({"valueFormat": "avro", "valueFormat.schema": "{"}, "valueFormat: the Avro schema is not JSON"),
+        ({"valueFormat": "avro", "valueFormat.schema": "{"}, "valueFormat.schema: the Avro schema is not JSON"),
         (
             {"valueFormat": "avro", "valueFormat.schema": '"int"', "valueFormat.avroSchema": '"string"'},
-            "valueFormat: what was written as int cannot be read as string",
+            "valueFormat.avroSchema: what was written as int cannot be read as string",
         ),
         (
             {"valueFormat": "avro", "valueFormat.schema": '"int"', "valueFormat.wireFormat": "confluent"},
@@ -300,7 +300,7 @@ def test_a_subject_of_another_schema_type_is_refused(registry):
             {"valueFormat": "avro", "valueFormat.wireFormat": "confluent", "valueFormat.schema.id": "5"},
             "needs the schema that it is the id of",
         ),
-        ({"valueFormat": "avro", "valueFormat.schema": "{"}, "valueFormat: the Avro schema is not JSON"),
+        ({"valueFormat": "avro", "valueFormat.schema": "{"}, "valueFormat.schema: the Avro schema is not JSON"),
         (
             {"valueFormat": "protobuf", "valueFormat.message": "M", "valueFormat.descriptor.file": __file__},
             "not a descriptor set",

@@ -34,7 +34,7 @@ def test_all_complaints_are_reported_together():
 def test_an_unknown_name_is_refused_with_the_nearest_known_name():
     reader = options(failOnDataLos="true")
     reader.flag("failOnDataLoss", default=True)
-    assert "failondatalos is not an option of the streamlog source (did you mean failOnDataLoss?)" in refusal(reader)
+    assert "failOnDataLos is not an option of the streamlog source (did you mean failOnDataLoss?)" in refusal(reader)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_subscribe_and_group_id_filter_the_table():
         ({"table": "transactions", "subscribe": "a"}, "subscribe is not supported for the table transactions"),
         ({"table": "topics", "subscribe": " , "}, "subscribe names nothing"),
         ({"table": "topics", "topic": "t"}, "topic is for writing: set subscribe to the topics to show"),
-        ({"table": "topics", "startingOffsets": "earliest"}, "startingoffsets is not an option"),
+        ({"table": "topics", "startingOffsets": "earliest"}, "startingOffsets is not an option"),
     ],
 )
 def test_an_option_that_does_not_fit_the_table_is_refused_by_name(options, complaint):
