@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from support.spark.connect_server import connect_server
 from support.spark.spark_session import log_dir, spark
 from support.spark.stream_driver import StreamDriver
 
@@ -19,11 +18,10 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.spark)
 
 
-@pytest.fixture(scope="session")
-def connect_address(spark, tmp_path_factory):
-    """The address of a Connect server. `spark` is asked for to skip alike where Java is missing."""
-    with connect_server(tmp_path_factory.mktemp("connect")) as address:
-        yield address
+@pytest.fixture
+def connect_address(spark):
+    """The address at which the session of all tests serves Spark Connect."""
+    return f"sc://127.0.0.1:{spark.conf.get('spark.connect.grpc.binding.port')}"
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Spark Connect: the same format, without a JAR on the client. The server is a process of its own, on 127.0.0.1."""
+"""Spark Connect: the same format, without a JAR on the client. The server is in the JVM of the session that all tests
+share; tests/object_stores/test_connect_and_submit.py has one in a process of its own."""
 
 import os
 import subprocess

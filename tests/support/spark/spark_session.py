@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.brokers.reachable_broker import free_ports
 
 ROOT = Path(__file__).parents[3]
 TESTS = ROOT / "tests"
@@ -66,7 +67,13 @@ def start_session(warehouse, *, conf):
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    session = start_session(tmp_path_factory.mktemp("warehouse"), conf=SHORT_LIVED)
+    """Serves Spark Connect, too, with sessions of its own: another JVM would take seven seconds of two cores."""
+    connect = {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(free_ports(1)[0]),
+    }
+    session = start_session(tmp_path_factory.mktemp("warehouse"), conf=SHORT_LIVED | connect)
     yield session
     session.stop()
 
