@@ -81,6 +81,12 @@ def _add_broker(app: typer.Typer) -> None:
     )
 
 
+def _add_cluster(app: typer.Typer) -> None:
+    from broker_core.cli import cluster_commands
+
+    app.add_typer(cluster_commands.app, name="cluster")
+
+
 def _add_produce(app: typer.Typer) -> None:
     from broker_core.cli import produce_command
 
@@ -107,6 +113,7 @@ _COMMANDS: Final[Mapping[str, Callable[[typer.Typer], None]]] = MappingProxyType
         "replica": _add_replica,
         "storage": _add_storage,
         "broker": _add_broker,
+        "cluster": _add_cluster,
         "produce": _add_produce,
         "consume": _add_consume,
     }

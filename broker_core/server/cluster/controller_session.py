@@ -18,6 +18,8 @@ from broker_core.server.cluster.controller_link import NO_ANSWER
 from broker_core.server.quorum.peer_connection import PeerConnection
 
 _PAUSE_SECONDS: Final = 0.025
+_REGISTRATION_PAUSE_MS: Final = 100
+"""A controller that was just elected refuses registrations until its first records are committed."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -48,7 +50,9 @@ class ControllerSession:
         self._connection: PeerConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self.lifecycle = BrokerLifecycle(
-            previous_broker_epoch=stored_broker_epoch(fs, log_dir), heartbeat_interval_ms=heartbeat_interval_ms
+            previous_broker_epoch=stored_broker_epoch(fs, log_dir),
+            heartbeat_interval_ms=heartbeat_interval_ms,
+            registration_pause_ms=_REGISTRATION_PAUSE_MS,
         )
 
     @property
