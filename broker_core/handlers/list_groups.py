@@ -8,7 +8,7 @@ from __future__ import annotations
 from broker_core.group.group_descriptions import ListedGroup
 from broker_core.handlers.call import Call
 from broker_core.model.access_control import Operation, ResourceType
-from broker_core.model.exceptions import StreamlogError
+from broker_core.model.exceptions import NotCoordinatorError, StreamlogError
 
 
 def handle(call: Call) -> None:
@@ -16,7 +16,10 @@ def handle(call: Call) -> None:
     types = tuple(call.request_field("types_filter", ()))
 
     def refused(error: StreamlogError) -> None:
-        call.respond(error_code=error.error_code)
+        if isinstance(error, NotCoordinatorError):
+            _respond(call, ())  # none of them is here: clients ask each broker
+        else:
+            call.respond(error_code=error.error_code)
 
     call.node.groups.look(
         lambda coordinator: coordinator.list_groups(states, types), lambda groups: _respond(call, groups), refused

@@ -61,8 +61,9 @@ class ClusterBrokerNode(BrokerNode):
     def learn(self, image: MetadataImage) -> None:
         """The committed image has changed. Replicas first: what others learn from the image may ask them."""
         if self._is_together:
+            self.topics.image = image  # a snapshot brings another one
             self.replicas.learn(image)
-            self.topics.learn(image)
+            self.topics.on_learned()
 
     def _open(self) -> tuple[NodeDirectory, MetadataImage]:
         """Runs in a job."""

@@ -69,9 +69,9 @@ class ClusterTopics(TopicStore):
         self._awaited: dict[str, list[Callable[[TopicDescription], None]]] = {}
         """By name, of topics that the controller has made and this image does not have yet."""
 
-    def learn(self, image: MetadataImage) -> None:
+    def on_learned(self) -> None:
         """The image has changed, or another one has taken its place."""
-        self.image = image
+        image = self.image
         self._notify()
         for name in [name for name in self._awaited if name in image.topics]:
             for callback in self._awaited.pop(name):

@@ -1,0 +1,120 @@
+import pytest
+from support.builders.builders import a_batch
+from support.nodes.replicated_nodes import ReplicatedNode, ReplicatedNodes
+
+from broker_core.metadata.metadata_image import MetadataImage
+from broker_core.model.exceptions import UnknownPartitionError, UnknownTopicError
+from broker_core.model.identifiers import TopicPartition
+
+
+@pytest.fixture
+def brokers(tmp_path):
+    return ReplicatedNodes(tmp_path)
+
+
+def folders_of(brokers, node_id):
+    return sorted(path.name.partition(".")[0] for path in (brokers.path / str(node_id)).iterdir() if path.is_dir())
+
+
+def test_a_broker_opens_the_replicas_that_are_assigned_to_it_and_no_others(brokers):
+    brokers.create(replicas=(1, 2), partition_count=2)
+    assert [folders_of(brokers, number) for number in (1, 2, 3)] == [["t-0", "t-1"], ["t-0", "t-1"], []]
+    with pytest.raises(UnknownPartitionError):
+        brokers[3].replicas.get(TopicPartition("t", 2))
+    with pytest.raises(UnknownTopicError):
+        brokers[3].replicas.get(TopicPartition("u", 0))
+
+
+def test_the_folder_of_a_deleted_topic_is_removed_and_a_topic_of_the_same_name_begins_empty(brokers):
+    brokers.create()
+    brokers[1].append(a_batch(3))
+    brokers.remove()
+    assert folders_of(brokers, 1) == []
+    brokers.create()
+    assert brokers[1].replica().bounds.log_end_offset == 0
+
+
+def test_the_folder_of_a_replica_that_moves_away_is_removed(brokers):
+    brokers.create()
+    brokers.change(replicas=(1, 2), isr=(1, 2), directories=())
+    assert [folders_of(brokers, number) for number in (1, 2, 3)] == [["t-0"], ["t-0"], []]
+
+
+def test_a_broker_learns_nothing_before_its_own_registration_is_in_the_image(brokers):
+    # The image of a start is that of the past: topics are missing whose folders are here, and must not be put aside.
+    brokers.create()
+    brokers[1].append(a_batch(3), acks=1)
+    brokers[1].stop()
+    node = brokers.start(1)
+    node.image = MetadataImage()
+    node.learn()
+    assert folders_of(brokers, 1) == ["t-0"]
+    node.image = brokers.image
+    node.learn()
+    assert node.replica().bounds.log_end_offset == 3
+
+
+def test_a_folder_of_a_topic_that_was_deleted_while_the_broker_was_away_is_kept_aside(brokers):
+    brokers.create()
+    brokers[1].append(a_batch(3), acks=1)
+    brokers.nodes.pop(1).stop()
+    brokers.remove()
+    brokers.image._removed_topic_ids.clear()  # as an image that was read from a snapshot
+    brokers.start(1).learn()
+    (folder,) = (path.name for path in (brokers.path / "1").iterdir() if path.is_dir())
+    assert folder.startswith("t-0.") and folder.endswith("-stray")
+
+
+def test_high_watermarks_are_found_again_after_a_restart(brokers):
+    brokers.create()
+    brokers[1].append(a_batch(3))
+    brokers.exchange()
+    brokers[1].stop()
+    node = brokers.start(1)
+    node.learn()
+    assert node.replica().high_watermark == 3
+
+
+def test_a_crash_loses_the_newest_high_watermark_and_no_record(brokers):
+    brokers.create()
+    brokers[1].append(a_batch(3))
+    brokers.exchange()
+    brokers[1].directory.access.close()
+    node = brokers.start(1)
+    node.learn()
+    assert (node.replica().high_watermark, node.replica().bounds.log_end_offset) == (0, 3)
+    brokers.exchange()
+    assert node.replica().bounds.last_stable_offset == 3
+
+
+def test_high_watermarks_are_saved_every_five_seconds(brokers):
+    brokers.create()
+    brokers[1].append(a_batch(3))
+    brokers.exchange()
+    brokers.clock.ms += 5_000
+    brokers[1].timers.fire(brokers.clock.ms)
+    brokers[1].settle()
+    assert (brokers.path / "1" / "replication-offset-checkpoint").read_text() == "0\n1\nt 0 3\n"
+
+
+def test_a_fetcher_is_told_when_its_replicas_may_fetch(brokers):
+    brokers.create()
+    assert set(brokers[2].followed) == {1}
+    told = len(brokers[2].followed)
+    brokers[1].append(acks=1)
+    brokers.fetch(2)
+    assert len(brokers[2].followed) > told  # what it fetched is written
+    assert brokers[1].followed == []
+
+
+def test_a_partition_without_a_leader_is_fetched_from_nobody(brokers):
+    brokers.create()
+    brokers.change(leader=-1, isr=(2, 3))
+    assert [brokers[number].replicas.leaders() for number in (1, 2, 3)] == [set(), set(), set()]
+
+
+def test_brokers_that_the_test_did_not_register_learn_nothing(brokers):
+    node = ReplicatedNode(9, brokers.path, brokers.image, brokers.clock)
+    brokers.create(replicas=(9,), leader=9)
+    node.learn()
+    assert node.replicas.leaders() == set() and not node.replicas._held

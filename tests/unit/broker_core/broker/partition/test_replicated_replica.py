@@ -1,0 +1,212 @@
+"""A partition on three brokers, each with its own directory; the test carries their fetches and is the controller."""
+
+import pytest
+from kio.schema.errors import ErrorCode
+from support.builders.builders import a_batch, a_commit_marker, a_transactional_batch
+from support.nodes.replica_builders import T0, offsets_read
+from support.nodes.replicated_nodes import ReplicatedNodes, isr_answer
+
+from broker_core.log.append_request import AppendRequest
+from broker_core.log.producer_state import AppendOrigin
+from broker_core.metadata.metadata_records import ConfigRecord, PartitionChangeRecord
+from broker_core.model.exceptions import ReplicaError
+from broker_core.model.identifiers import IsolationLevel
+from broker_core.record.batch_reader import iter_headers
+
+
+@pytest.fixture
+def brokers(tmp_path):
+    return ReplicatedNodes(tmp_path)
+
+
+def codes(answers):
+    return [each.error_code if isinstance(each, ReplicaError) else each for each in answers]
+
+
+def test_an_append_with_acks_all_is_answered_when_all_in_sync_replicas_have_it(brokers):
+    brokers.create(min_insync_replicas=2)
+    answers = brokers[1].append()
+    assert answers == []
+    brokers.exchange(2)
+    assert answers == []
+    brokers.exchange(3)
+    assert answers == [(0, 0)]
+    assert brokers.log_bytes(1) == brokers.log_bytes(2) == brokers.log_bytes(3) != b""
+
+
+def test_an_append_with_acks_1_is_answered_when_the_leader_has_it(brokers):
+    brokers.create()
+    assert brokers[1].append(acks=1) == [(0, 0)]
+    assert brokers[1].replica().bounds.high_watermark == 0
+
+
+def test_readers_see_records_below_the_high_watermark_only(brokers):
+    brokers.create()
+    brokers[1].append(acks=1)
+    leader = brokers[1].replica()
+    assert (offsets_read(leader), leader.bounds.log_end_offset) == ([], 1)
+    brokers.exchange()
+    assert offsets_read(leader) == [0]
+
+
+def test_a_broker_that_does_not_lead_refuses_clients(brokers):
+    brokers.create()
+    assert codes(brokers[2].append()) == [ErrorCode.not_leader_or_follower]
+    with pytest.raises(ReplicaError) as refused:
+        brokers[2].replicas.get(T0)
+    assert refused.value.error_code is ErrorCode.not_leader_or_follower
+    assert brokers[1].replicas.get(T0) is brokers[1].replica()
+
+
+def test_acks_all_is_refused_before_the_append_when_too_few_replicas_are_in_sync(brokers):
+    brokers.create(min_insync_replicas=2)
+    brokers.change(isr=(1,))
+    assert codes(brokers[1].append()) == [ErrorCode.not_enough_replicas]
+    assert brokers[1].append(acks=1) == [(0, 0)]
+    assert brokers[1].replica().bounds.log_end_offset == 1
+
+
+def test_a_changed_min_insync_replicas_holds_at_once(brokers):
+    brokers.create()
+    brokers.change(isr=(1,))
+    brokers.clock.ms += 11_000  # the others are not waited for any more
+    assert brokers[1].append() == [(0, 0)]
+    brokers.replay(ConfigRecord(resource_type=2, resource_name="t", name="min.insync.replicas", value="3"))
+    assert codes(brokers[1].append()) == [ErrorCode.not_enough_replicas]
+
+
+def test_a_new_leader_writes_in_its_epoch_and_the_old_one_truncates_what_was_not_committed(brokers):
+    brokers.create()
+    brokers[1].append(a_batch(2))
+    brokers.exchange()
+    lost = brokers[1].append(a_batch(3))
+    brokers.change(leader=2, isr=(2, 3))
+    assert codes(lost) == [ErrorCode.not_leader_or_follower]
+    assert brokers[2].append(a_batch(1)) == []
+    brokers.exchange()
+    assert brokers.log_bytes(1) == brokers.log_bytes(2) == brokers.log_bytes(3)
+    headers = [header for _, header in iter_headers(brokers.log_bytes(1))]
+    assert [(header.base_offset, header.partition_leader_epoch) for header in headers] == [(0, 0), (2, 1)]
+    assert offsets_read(brokers[2].replica()) == [0, 1, 2]
+
+
+def test_an_append_in_the_queue_at_a_change_of_the_leader_is_refused(brokers):
+    brokers.create()
+    answers = []
+    for _ in range(2):
+        brokers[1].replica().append(AppendRequest(batches=a_batch(1), on_error=answers.append))
+    brokers.change(leader=2)  # the job of the first append has not run
+    assert len(answers) == 2 and codes(answers) == [ErrorCode.not_leader_or_follower] * 2
+    assert codes(brokers[1].append()) == [ErrorCode.not_leader_or_follower]
+
+
+def test_an_append_that_comes_while_the_epoch_changes_gets_the_epoch_in_which_the_same_broker_leads_on(brokers):
+    brokers.create(replicas=(1,))
+    leader, answers = brokers[1].replica(), []
+
+    def append():
+        done = AppendRequest(batches=a_batch(1), on_done=lambda result: answers.append(result.base_offset))
+        leader.append(done)
+
+    append()  # in a job, which has not run
+    brokers.image.replay(PartitionChangeRecord(partition_id=0, topic_id=leader.topic_id, leader=1))
+    brokers[1].replicas.learn(brokers.image)
+    append()
+    brokers[1].settle()
+    assert answers == [0, 1]
+    epochs = [header.partition_leader_epoch for _, header in iter_headers(brokers.log_bytes(1))]
+    assert epochs == [0, 1]
+
+
+def test_a_follower_that_is_caught_up_is_proposed_for_the_in_sync_set_and_counts_once_the_controller_agrees(brokers):
+    brokers.create()
+    brokers.change(isr=(1, 2))
+    brokers.exchange()
+    ((message, on_answer, _),) = brokers[1].controller.asked
+    (proposed,) = message.topics[0].partitions
+    members = [(each.broker_id, each.broker_epoch) for each in proposed.new_isr_with_epochs]
+    assert (members, proposed.partition_epoch) == ([(1, 10), (2, 20), (3, 30)], 1)
+    on_answer(isr_answer(message, isr=(1, 2, 3), partition_epoch=2))
+    answers = brokers[1].append()
+    brokers.exchange(2)
+    assert answers == []
+    brokers.exchange(3)
+    assert answers == [(0, 0)]
+
+
+def test_a_follower_that_stays_behind_leaves_the_in_sync_set(brokers):
+    brokers.create()
+    answers = brokers[1].append()
+    for _ in range(8):
+        brokers.clock.ms += 2_500
+        brokers.exchange(2)
+        brokers[1].timers.fire(brokers.clock.ms)
+        brokers[1].settle()
+    ((message, on_answer, _),) = brokers[1].controller.asked
+    (proposed,) = message.topics[0].partitions
+    assert [each.broker_id for each in proposed.new_isr_with_epochs] == [1, 2]
+    assert answers == []
+    on_answer(isr_answer(message, isr=(1, 2), partition_epoch=1))
+    assert answers == [(0, 0)]
+
+
+def test_a_transaction_whose_marker_is_not_committed_is_open_for_readers(brokers):
+    # The next leader may not have the marker, and abort the transaction: what a reader has seen would be gone.
+    brokers.create()
+    brokers[1].append(a_transactional_batch(2))
+    brokers.exchange()
+    leader = brokers[1].replica()
+    assert (leader.bounds.high_watermark, leader.bounds.last_stable_offset) == (2, 0)
+    marker = AppendRequest(batches=a_commit_marker(), origin=AppendOrigin.COORDINATOR)
+    leader.append(marker)
+    brokers[1].settle()
+    assert (leader.bounds.log_end_offset, leader.bounds.last_stable_offset) == (3, 0)
+    brokers.exchange()
+    assert leader.bounds.last_stable_offset == 3
+    assert offsets_read(leader, isolation=IsolationLevel.READ_COMMITTED) == [0, 1]
+
+
+def test_a_restarted_replica_shows_nothing_as_stable_until_it_knows_what_is_committed(brokers):
+    brokers.create()
+    brokers[1].append(a_batch(2))
+    brokers.exchange()
+    brokers[1].stop()
+    node = brokers.start(1)
+    node.learn()
+    assert node.replica().bounds.high_watermark == 2
+    node.append(a_batch(1), acks=1)
+    assert node.replica().bounds.last_stable_offset == 2
+
+
+def test_delete_records_goes_up_to_the_high_watermark_and_reaches_the_followers(brokers):
+    brokers.create()
+    brokers[1].append(a_batch(3))
+    brokers.exchange()
+    brokers[1].append(a_batch(3), acks=1)
+    answers = []
+    for before_offset in (5, -1):
+        brokers[1].replica().delete_records(
+            before_offset, answers.append, lambda error: answers.append(error.error_code)
+        )
+        brokers[1].settle()
+    assert answers == [ErrorCode.offset_out_of_range, 3]
+    brokers.exchange()
+    assert [brokers[number].replica().bounds.log_start_offset for number in (1, 2, 3)] == [3, 3, 3]
+
+
+def test_a_replica_whose_write_failed_neither_leads_nor_follows(brokers):
+    brokers.create()
+    brokers[2].fs.refuse("write", ".log")
+    brokers[1].append(acks=1)
+    brokers.exchange(2)
+    assert brokers[2].fs.refused == 1
+    assert brokers[2].replicas.positions_at(1) == {}
+    brokers.change(leader=2, isr=(2, 3))
+    assert codes(brokers[2].append()) == [ErrorCode.kafka_storage_error]
+
+
+def test_appends_that_wait_for_followers_are_refused_when_their_topic_is_deleted(brokers):
+    brokers.create()
+    answers = brokers[1].append()
+    brokers.remove()
+    assert [each.error_code for each in answers] == [ErrorCode.unknown_topic_or_partition]
