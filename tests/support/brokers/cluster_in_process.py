@@ -1,0 +1,114 @@
+"""Three nodes of a cluster in this process, each on real sockets and a directory of its own, all on one loop in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from support.brokers.reachable_broker import free_ports
+
+from broker_core.broker.settings.broker_config import parse_broker_config
+from broker_core.client.cluster_client import open_remote
+from broker_core.model.client_settings import parse_client_settings
+from broker_core.server.cluster.cluster_server import ClusterServer
+from broker_core.server.cluster.replica_limits import parse_replica_limits
+from broker_core.server.quorum.quorum_settings import parse_quorum_settings
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "broker.heartbeat.interval.ms": "100",
+    "broker.session.timeout.ms": "1000",
+    "controller.quorum.election.timeout.ms": "300",
+    "controller.quorum.fetch.timeout.ms": "600",
+    "replica.fetch.backoff.ms": "50",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class ClusterInProcess:
+    """`with ClusterInProcess(path) as cluster:` all nodes are ready."""
+
+    def __init__(self, path, count=3):
+        self._path, self._count = path, count
+        ports = free_ports(2 * count)
+        self._ports = {number + 1: (ports[2 * number], ports[2 * number + 1]) for number in range(count)}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self.servers: dict[int, ClusterServer] = {}
+        self.ended: list[Exception] = []
+
+    def __enter__(self):
+        self._thread.start()
+        self._run(self._start_all(range(1, self._count + 1)))
+        return self
+
+    def __exit__(self, *_):
+        for node_id in list(self.servers):
+            self.stop(node_id)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    @property
+    def bootstrap_servers(self):
+        return ",".join(f"127.0.0.1:{port}" for port, _ in self._ports.values())
+
+    def client(self, *, only=None):
+        """Of all nodes, or of one."""
+        servers = self.bootstrap_servers if only is None else f"127.0.0.1:{self._ports[only][0]}"
+        return open_remote(parse_client_settings({"bootstrap.servers": servers}))
+
+    def start(self, node_id):
+        self._run(self._start_all([node_id]))
+
+    def stop(self, node_id):
+        self._run(self.servers.pop(node_id).stop())
+
+    def kill(self, node_id):
+        """Connections break, and nothing is flushed or said."""
+        self._run(self.servers.pop(node_id).kill())
+
+    def controller_id(self):
+        """Of the active controller, as the nodes that are up know it."""
+        ids = {server.quorum.node.voter.election.leader_id for server in self.servers.values()}
+        return ids.pop() if len(ids) == 1 else -1
+
+    def on_loop(self, question):
+        """The answer of a function that reads state of the loop."""
+
+        async def ask():
+            return question()
+
+        return self._run(ask())
+
+    def settings(self, node_id):
+        client_port, controller_port = self._ports[node_id]
+        voters = ",".join(f"{number}@127.0.0.1:{ports[1]}" for number, ports in self._ports.items())
+        return {
+            **_SETTINGS,
+            "node.id": str(node_id),
+            "controller.quorum.voters": voters,
+            "listeners": f"PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}",
+            "log.dirs": str(self._path / str(node_id)),
+        }
+
+    async def _start_all(self, node_ids):
+        for node_id in node_ids:
+            given = self.settings(node_id)
+            self.servers[node_id] = ClusterServer(
+                parse_broker_config(given),
+                parse_quorum_settings(given, is_broker=True),
+                parse_replica_limits(given),
+                cluster_id=CLUSTER_ID,
+                on_end=self.ended.append,
+            )
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(self.servers[node_id].start() for node_id in node_ids))
+
+    def _run(self, work):
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(90)
