@@ -1,4 +1,4 @@
-"""Three nodes of a cluster in this process, each on real sockets and a directory of its own, all on one loop in a thread."""
+"""Nodes of a cluster in this process, each on real sockets and a directory of its own, all on one loop in a thread."""
 
 from __future__ import annotations
 
