@@ -34,7 +34,7 @@ class Members:
         return PartitionLeadership(leader_id=self.leader_id, leader_epoch=0, replica_ids=(), in_sync_ids=())
 
 
-class Brokers:
+class AskedBrokers:
     def __init__(self):
         self.asked = []
 
@@ -44,7 +44,7 @@ class Brokers:
 
 class Scene:
     def __init__(self):
-        self.brokers, self.members, self.timers, self.clock = Brokers(), Members(), TimerQueue(), HandClock()
+        self.brokers, self.members, self.timers, self.clock = AskedBrokers(), Members(), TimerQueue(), HandClock()
         self.transactions = ClusterTransactions(self.brokers, self.members, self.timers, self.clock)
         self.ready, self.errors = [], []
 
