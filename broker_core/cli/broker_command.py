@@ -1,13 +1,17 @@
-"""`streamlog broker`: serve a log directory to Kafka's clients, in the foreground."""
+"""`streamlog broker`: serve a log directory to Kafka's clients, in the foreground.
+
+`streamlog broker list | unregister` are in `broker_admin`.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from broker_core.cli import broker_admin
 from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.exit_status import ERROR
 from broker_core.cli.log_directory import parse_directory
@@ -15,10 +19,15 @@ from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.loading import without_collections
 from broker_core.model.properties import parse_properties
 
-EXAMPLE = "Example: streamlog broker --config conf/broker.properties --set num.partitions=3"
+EXAMPLE: Final = "Example: streamlog broker --config conf/broker.properties --set num.partitions=3"
 
 
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True, epilog=EXAMPLE)
 def broker(
+    context: typer.Context,
     config: Annotated[
         Path | None,
         typer.Option("--config", metavar="FILE", help="Settings file, with Kafka's names, as in server.properties."),
@@ -56,14 +65,25 @@ def broker(
 ) -> None:
     """Serve a log directory to Kafka clients, until Ctrl-C or SIGTERM.
 
-    Without --config it listens on 127.0.0.1 only, with settings for development.
+    Without --config it listens on 127.0.0.1 only, with settings for development. The commands ask the brokers of a
+    cluster instead.
     """
+    if context.invoked_subcommand is not None:
+        if any(given is not None for given in (config, settings, path, port, cluster_id)):
+            raise UsageError(
+                f"the options of streamlog broker serve a directory: {context.invoked_subcommand} has its own"
+            )
+        return
     given = {} if config is None else parse_properties(config.read_text())
     if config is None and path is None:
         with tempfile.TemporaryDirectory(prefix="streamlog-") as folder:
             _serve(given, settings or [], Path(folder), port or 0, cluster_id)
         return
     _serve(given, settings or [], path, port if config is not None else port or 0, cluster_id)
+
+
+app.command("list", epilog=broker_admin.LIST_EXAMPLE)(broker_admin.list_brokers)
+app.command(epilog=broker_admin.UNREGISTER_EXAMPLE)(broker_admin.unregister)
 
 
 def _serve(

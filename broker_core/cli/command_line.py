@@ -67,6 +67,12 @@ def _add_replica(app: typer.Typer) -> None:
     app.add_typer(replica_commands.app, name="replica")
 
 
+def _add_partitions(app: typer.Typer) -> None:
+    from broker_core.cli import partition_commands
+
+    app.add_typer(partition_commands.app, name="partitions")
+
+
 def _add_storage(app: typer.Typer) -> None:
     from broker_core.cli import storage_commands
 
@@ -76,9 +82,8 @@ def _add_storage(app: typer.Typer) -> None:
 def _add_broker(app: typer.Typer) -> None:
     from broker_core.cli import broker_command
 
-    app.command("broker", epilog=broker_command.EXAMPLE, short_help="Serve a log directory to Kafka clients.")(
-        broker_command.broker
-    )
+    short_help = "Serve a log directory to Kafka clients; list and unregister brokers."
+    app.add_typer(broker_command.app, name="broker", short_help=short_help)
 
 
 def _add_cluster(app: typer.Typer) -> None:
@@ -112,6 +117,7 @@ _COMMANDS: Final[Mapping[str, Callable[[typer.Typer], None]]] = MappingProxyType
         "quorum": _add_quorum,
         "replica": _add_replica,
         "storage": _add_storage,
+        "partitions": _add_partitions,
         "broker": _add_broker,
         "cluster": _add_cluster,
         "produce": _add_produce,

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from broker_core.cli.cluster_place import Brokers, CommandConfig, LogLocation, open_cluster
 from broker_core.cli.error_sentence import UsageError, sentence
 from broker_core.cli.log_directory import parse_settings
+from broker_core.cli.partition_columns import LEADER_COLUMNS, leader_cells, leader_json
 from broker_core.cli.screen import Column, counted, note, partition_json, show_json, show_table
+from broker_core.cli.topic_replication import (
+    ReplicaAssignment,
+    ReplicationFactor,
+    create_with,
+    parse_replication,
+    placements_of,
+)
 from broker_core.cluster import Cluster, PartitionBounds, TopicDescription
 from broker_core.group_lag import NO_LEADER
 from broker_core.model.exceptions import TopicExistsError, UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.topic_producer import describe_existing
+
+if TYPE_CHECKING:
+    from broker_core.client.partition_placements import PartitionPlacement
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -42,6 +53,8 @@ def create(
     partitions: Annotated[
         int | None, typer.Option(min=1, metavar="COUNT", help="Number of partitions.", show_default="1")
     ] = None,
+    replication_factor: ReplicationFactor = None,
+    replica_assignment: ReplicaAssignment = None,
     config: Settings = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Succeed when the topic exists already.")
@@ -50,9 +63,12 @@ def create(
 ) -> None:
     """Create a topic, and the log directory if there is none."""
     configs = parse_settings(config or [], option="--config")
+    wanted = parse_replication(
+        replication_factor, replica_assignment, partitions=partitions, is_at_brokers=bootstrap_server is not None
+    )
     with open_cluster(path, bootstrap_server, command_config, create=True) as cluster:
         try:
-            topic, done = cluster.create_topic(name, partition_count=partitions, configs=configs), "created"
+            topic, done = create_with(cluster, name, wanted, partitions=partitions, configs=configs), "created"
         except TopicExistsError:
             if not if_not_exists:
                 raise
@@ -102,7 +118,7 @@ def describe(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the settings and the offsets of one topic or of all.
+    """Show the settings and the offsets of one topic or of all; at brokers also leaders and replicas.
 
     All topics include internal ones. JSON is an object for one topic, and an array of such objects for all.
     """
@@ -112,14 +128,15 @@ def describe(
         else:
             topics = [describe_existing(cluster, name)]
         found = [(topic, _bounds(cluster, topic)) for topic in topics]
+        placed = placements_of(cluster, name, is_at_brokers=bootstrap_server is not None)
     if as_json:
-        described = [_described_json(topic, bounds) for topic, bounds in found]
+        described = [_described_json(topic, bounds, placed) for topic, bounds in found]
         show_json(described if name is None else described[0])
         return
     for number, (topic, bounds) in enumerate(found):
         if number:
             print()
-        _show_description(topic, bounds)
+        _show_description(topic, bounds, placed)
     if not found:
         note("there are no topics")
 
@@ -206,45 +223,61 @@ def _settings_text(topic: TopicDescription) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
 
 
-def _show_description(topic: TopicDescription, bounds: dict[int, PartitionBounds]) -> None:
+def _show_description(
+    topic: TopicDescription, bounds: dict[int, PartitionBounds], placed: list[PartitionPlacement] | None
+) -> None:
     show_table(
         [Column(heading="setting"), Column(heading="value", is_long=True)],
         [("name", topic.name), ("id", topic.topic_id), *sorted(topic.configs.items())],
     )
     print()
+    headings = ("log start\noffset", "last stable\noffset", "log end\noffset", "offsets")
     show_table(
         [
             Column(heading="partition", is_number=True),
-            Column(heading="log start\noffset", is_number=True),
-            Column(heading="last stable\noffset", is_number=True),
-            Column(heading="log end\noffset", is_number=True),
-            Column(heading="offsets", is_number=True),
+            *(LEADER_COLUMNS if placed is not None else ()),
+            *(Column(heading=heading, is_number=True) for heading in headings),
         ],
         [
-            (
-                number,
-                found.log_start_offset,
-                found.last_stable_offset,
-                found.log_end_offset,
-                found.log_end_offset - found.log_start_offset,
-            )
-            for number, found in bounds.items()
+            (number, *([] if at is None else leader_cells(at)), *_offset_cells(bounds.get(number)))
+            for number, at in _shown_partitions(topic, bounds, placed)
         ],
     )
 
 
-def _described_json(topic: TopicDescription, bounds: dict[int, PartitionBounds]) -> dict[str, Any]:
+def _shown_partitions(
+    topic: TopicDescription, bounds: dict[int, PartitionBounds], placed: list[PartitionPlacement] | None
+) -> list[tuple[int, PartitionPlacement | None]]:
+    """At brokers all partitions, also those that cannot be read now."""
+    if placed is None:
+        return [(number, None) for number in bounds]
+    return [(each.partition.partition, each) for each in placed if each.partition.topic == topic.name]
+
+
+def _offset_cells(found: PartitionBounds | None) -> tuple[Any, ...]:
+    if found is None:
+        return ("-",) * 4
+    count = found.log_end_offset - found.log_start_offset
+    return (found.log_start_offset, found.last_stable_offset, found.log_end_offset, count)
+
+
+def _described_json(
+    topic: TopicDescription, bounds: dict[int, PartitionBounds], placed: list[PartitionPlacement] | None
+) -> dict[str, Any]:
     partitions = [
         {
             **partition_json(TopicPartition(topic.name, number)),
-            "log_start_offset": found.log_start_offset,
-            "last_stable_offset": found.last_stable_offset,
-            "high_watermark": found.high_watermark,
-            "log_end_offset": found.log_end_offset,
+            **({} if at is None else leader_json(at)),
+            **_offsets_json(bounds.get(number)),
         }
-        for number, found in bounds.items()
+        for number, at in _shown_partitions(topic, bounds, placed)
     ]
     return {**_as_json(topic), "partitions": partitions}
+
+
+def _offsets_json(found: PartitionBounds | None) -> dict[str, Any]:
+    names = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
+    return {name: None if found is None else getattr(found, name) for name in names}
 
 
 def _as_json(topic: TopicDescription) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from broker_core.client.broker_router import BrokerRouter
 from broker_core.client.group_description import describe_group
 from broker_core.client.log_sampler import LogSampler
 from broker_core.client.offset_lookup import OffsetLookup
+from broker_core.client.partition_placements import PartitionPlacement, describe_placements
 from broker_core.client.record_append import RecordAppend
 from broker_core.client.record_deletion import delete_records
 from broker_core.client.record_fetch import RecordFetch
@@ -91,6 +92,27 @@ class ClusterClient:
         self, name: str, *, partition_count: int | None = None, configs: Mapping[str, str] | None = None
     ) -> TopicDescription:
         return self._topics.create(name, partition_count, configs or {})
+
+    def create_replicated_topic(
+        self,
+        name: str,
+        *,
+        partition_count: int | None = None,
+        replication_factor: int | None = None,
+        assignments: Sequence[Sequence[int]] = (),
+        configs: Mapping[str, str] | None = None,
+    ) -> TopicDescription:
+        """As `create_topic`. `assignments` has the replicas of each partition, the preferred leader first, and stands
+        instead of both numbers."""
+        return self._topics.create(
+            name, partition_count, configs or {}, replication_factor=replication_factor, assignments=assignments
+        )
+
+    def placements(self, names: Collection[str] | None = None) -> list[PartitionPlacement]:
+        """Leaders and replicas of the partitions of these topics, or of all. Raises UnknownTopicError."""
+        return self._router.run(
+            "describe partitions", lambda deadline: describe_placements(self._router, names, deadline)
+        )
 
     def auto_creates_topics(self) -> bool | None:
         return auto_creates_topics(self._router)

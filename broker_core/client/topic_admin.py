@@ -9,11 +9,11 @@ A request whose answer was lost is sent again; the effect of the first one is th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
-from kio.schema.types import TopicName
+from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i16, i32
 
 from broker_core.client.broker_errors import broker_error
@@ -52,14 +52,28 @@ class TopicAdmin:
             return {}
         return self._router.run("describe topics", lambda deadline: self._describe(names, deadline))
 
-    def create(self, name: str, partition_count: int | None, configs: Mapping[str, str]) -> TopicDescription:
+    def create(
+        self,
+        name: str,
+        partition_count: int | None,
+        configs: Mapping[str, str],
+        *,
+        replication_factor: int | None = None,
+        assignments: Sequence[Sequence[int]] = (),
+    ) -> TopicDescription:
+        """`assignments`: the replicas of each partition, instead of both numbers."""
         from kio.schema.create_topics.v7 import request as schema
 
         topic = schema.CreatableTopic(
             name=TopicName(name),
             num_partitions=i32(_BROKERS_CHOICE if partition_count is None else partition_count),
-            replication_factor=i16(_BROKERS_CHOICE),
-            assignments=(),
+            replication_factor=i16(_BROKERS_CHOICE if replication_factor is None else replication_factor),
+            assignments=tuple(
+                schema.CreatableReplicaAssignment(
+                    partition_index=i32(number), broker_ids=tuple(BrokerId(replica) for replica in replicas)
+                )
+                for number, replicas in enumerate(assignments)
+            ),
             configs=tuple(schema.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
         )
 

@@ -113,7 +113,6 @@ def versions_with_schemas(api_key: int) -> range:
 
 
 def api_label(api_key: int) -> str:
-    try:
-        return ApiKey(api_key).label
-    except ValueError:
-        return f"API key {api_key}"
+    """Kafka's name of the API, also of one between nodes; its number if there is no schema."""
+    name = api_key_map.get(api_key)
+    return f"API key {api_key}" if name is None else "".join(word.capitalize() for word in name.split("_"))

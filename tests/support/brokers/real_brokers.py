@@ -73,6 +73,9 @@ class RealBrokers:
                 assert time.monotonic() < deadline, self.log_of(broker_id)[-5000:]
                 time.sleep(0.1)
 
+    def is_running(self, broker_id):
+        return broker_id in self._processes
+
     def kill(self, broker_id):
         process = self._processes.pop(broker_id, None)
         if process is not None:

@@ -90,6 +90,9 @@ class RealQuorum:
                 assert time.monotonic() < deadline, self._log_end(node_id)
                 time.sleep(0.1)
 
+    def is_running(self, node_id):
+        return node_id in self._processes
+
     def kill(self, node_id):
         process = self._processes.pop(node_id, None)
         if process is not None:

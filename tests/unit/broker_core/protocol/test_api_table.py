@@ -35,6 +35,7 @@ def test_api_keys_have_kafkas_names():
     for key in ApiKey:
         assert key.name.lower() == api_key_map[key]
     assert ApiKey.ADD_PARTITIONS_TO_TXN.label == "AddPartitionsToTxn"
+    assert api_label(45) == "AlterPartitionReassignments"
     assert api_label(4711) == "API key 4711"
 
 
