@@ -30,6 +30,7 @@ from broker_core.metadata.metadata_records import (
     MetadataRecord,
     NoOpRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
 )
 from broker_core.model.limits import MAX_PREFERRED_ELECTIONS, MAX_SNAPSHOT_BATCH_RECORDS
 from broker_core.ports import Entropy
@@ -120,6 +121,12 @@ class ClusterController:
         return len(self._held)
 
     # What plans ask
+
+    @property
+    def own_id(self) -> int:
+        """The node that this controller runs on; -1 if it does not register."""
+        own = self._own_registration
+        return own.controller_id if isinstance(own, RegisterControllerRecord) else -1
 
     def register_offset(self, broker_id: int) -> int:
         """The offset of the record of the broker's registration. What was registered before this controller was active

@@ -1,11 +1,13 @@
 """Envelope (58), version 0: a broker sends a client's request on, with the client's name, and gets the answer back.
 
-Only requests that may be forwarded are in one. The principal is ignored, as there is no authorizer.
+Only requests that may be forwarded are in one. There is no authorizer, and the principal is not looked at, but for the
+requests that change access rules: see `access_control`.
 """
 
 from __future__ import annotations
 
 import struct
+from ipaddress import ip_address
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -14,16 +16,29 @@ from broker_core.controller.cluster_controller import ClusterController
 from broker_core.controller.requests.controller_api import ControllerApi, Planned, Values
 from broker_core.controller.requests.registry import CONTROLLER_APIS, FORWARDED
 from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.metadata.authorizer import Authorizer
+from broker_core.model.access_control import CLUSTER_NAME, Operation, ResourceType
 from broker_core.model.exceptions import MalformedMessageError, RequestRefusedError
 from broker_core.protocol.api_table import message_types
 from broker_core.protocol.connection import Request, ServerSide, response_frame
 from broker_core.protocol.message_builder import build
+from broker_core.protocol.message_reader import decode
 
 ENVELOPE: Final = 58
 _LENGTH: Final = struct.Struct(">i")
+_VERSION: Final = struct.Struct(">h")
+_NEED_ALTER: Final = frozenset({30, 31})
+"""CreateAcls and DeleteAcls."""
 
 
-def request_in(message: Any) -> Request:
+class ForwardedRequest(Request):
+    """With the client that sent it to a broker: its principal, such as User:alice, and its address."""
+
+    principal: str = ""
+    host: str = ""
+
+
+def request_in(message: Any) -> ForwardedRequest:
     """Raises RequestRefusedError with UNSUPPORTED_VERSION, so that the client asks for versions again, or
     INVALID_REQUEST."""
     content = bytes(message.request_data)
@@ -39,16 +54,22 @@ def request_in(message: Any) -> Request:
         raise RequestRefusedError(
             f"version {request.api_version} is not supported", error_code=ErrorCode.unsupported_version
         )
-    return request
+    forwarded = ForwardedRequest(*request)
+    if request.api_key in _NEED_ALTER:
+        forwarded.principal = _principal_in(message)
+        forwarded.host = _host_in(message)
+    return forwarded
 
 
-def forwarded_api(request: Request) -> ControllerApi:
+def forwarded_api(request: ForwardedRequest) -> ControllerApi:
     """Plans and refuses what is in an envelope, with answers that are envelopes. That this node is not the active
     controller is told to the broker, which then asks another one; its client hears nothing of it."""
     api = CONTROLLER_APIS[request.api_key]
     answer_type = message_types(request.api_key, request.api_version).response
 
     def plan(controller: ClusterController, message: Any, now_ms: int) -> Planned:
+        if request.api_key in _NEED_ALTER:
+            _require_alter(controller, request)
         result = api.plan(controller, message, now_ms)
         return CoordinatorResult(records=result.records, reply=_sealed(request, build(answer_type, result.reply)))
 
@@ -58,6 +79,39 @@ def forwarded_api(request: Request) -> ControllerApi:
         return _sealed(request, build(answer_type, api.refuse(message, error_code, text)))
 
     return ControllerApi(key=api.key, versions=api.versions, plan=plan, refuse=refuse)
+
+
+def _principal_in(message: Any) -> str:
+    """As a Kafka broker writes it; a broker with another principal builder cannot forward these requests."""
+    from kio.schema.default_principal_data.v0.data import DefaultPrincipalData
+
+    data = bytes(message.request_principal or b"")
+    if data[: _VERSION.size] != _VERSION.pack(0):
+        raise RequestRefusedError(
+            "the principal is not Kafka's", error_code=ErrorCode.principal_deserialization_failure
+        )
+    try:
+        found, _ = decode(DefaultPrincipalData, memoryview(data)[_VERSION.size :])
+    except MalformedMessageError as error:
+        raise RequestRefusedError(error.message, error_code=ErrorCode.principal_deserialization_failure) from error
+    return f"{found.type_}:{found.name}"
+
+
+def _host_in(message: Any) -> str:
+    try:
+        return str(ip_address(bytes(message.client_host_address)))
+    except ValueError as error:
+        raise RequestRefusedError("the client's address is none", error_code=ErrorCode.invalid_request) from error
+
+
+def _require_alter(controller: ClusterController, request: ForwardedRequest) -> None:
+    authorizer = Authorizer(lambda: controller.image.access_control)
+    if not authorizer.authorize(request.principal, request.host, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        raise RequestRefusedError(
+            f"{request.principal} needs an access rule for ALTER on the cluster; the first one is made at the "
+            "controllers (--bootstrap-controller)",
+            error_code=ErrorCode.cluster_authorization_failed,
+        )
 
 
 def _sealed(request: Request, answer: Any) -> Values:

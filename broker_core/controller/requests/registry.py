@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from broker_core.controller.requests import (
+    access_control,
     allocate_producer_ids,
     alter_partition,
     assign_replicas_to_dirs,
     broker_heartbeat,
     broker_registration,
     configs,
+    describe_configs,
     elect_leaders,
     partition_reassignments,
     registrations,
@@ -26,6 +28,10 @@ CONTROLLER_APIS: Final[Mapping[int, ControllerApi]] = {
         topics.CREATE_TOPICS,
         topics.DELETE_TOPICS,
         topics.CREATE_PARTITIONS,
+        access_control.DESCRIBE_ACLS,
+        access_control.CREATE_ACLS,
+        access_control.DELETE_ACLS,
+        describe_configs.API,
         configs.ALTER_CONFIGS,
         configs.INCREMENTAL_ALTER_CONFIGS,
         elect_leaders.API,
@@ -43,5 +49,5 @@ CONTROLLER_APIS: Final[Mapping[int, ControllerApi]] = {
     )
 }
 
-FORWARDED: Final = frozenset({19, 20, 33, 37, 43, 44, 45, 46, 49, 51, 64})
+FORWARDED: Final = frozenset({19, 20, 30, 31, 33, 37, 43, 44, 45, 46, 49, 51, 64})
 """What brokers send on for their clients, in an Envelope."""
