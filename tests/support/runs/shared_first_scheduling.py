@@ -15,6 +15,7 @@ SHARED_FIRST = (
     "tests/spark/",
     "tests/conformance/",
     "tests/remote/",
+    "tests/cluster/",
     "tests/clients/",
     "tests/object_stores/",
     "tests/",
