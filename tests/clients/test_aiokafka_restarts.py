@@ -110,7 +110,8 @@ async def test_no_acknowledged_record_is_lost_and_a_consumer_group_reads_all(bro
     assert set(seen) == set(range(len(stored)))
 
 
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.long
+@pytest.mark.parametrize("how", ("kill", "stop"))
 @in_a_loop
 async def test_a_transaction_survives_a_restart(broker, how):
     topic, group = await make_topic(broker), broker.name("g")

@@ -242,6 +242,7 @@ def test_a_password_changed_while_the_broker_runs_counts_for_new_connections_and
     assert values_of(broker, topic) == [b"before", b"on the open connection"]
 
 
+@pytest.mark.long
 def test_a_password_edited_in_the_properties_file_counts_from_the_next_start(broker):
     old, new = (f'user_{USER}="{password}"' for password in (PASSWORD, "opened"))
     broker.edit_configuration(old, new)

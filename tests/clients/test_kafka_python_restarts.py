@@ -111,7 +111,8 @@ def test_no_acknowledged_record_is_lost_and_a_consumer_group_reads_all(broker):
     assert set(seen) == set(range(len(stored)))
 
 
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.long
+@pytest.mark.parametrize("how", ("kill", "stop"))
 def test_a_transaction_survives_a_restart(broker, how):
     topic, group = make_topic(broker), broker.name("g")
     partition = TopicPartition(topic, 0)

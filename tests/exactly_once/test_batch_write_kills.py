@@ -77,6 +77,7 @@ def test_an_abandoned_write_blocks_readers_no_longer_than_its_timeout(spark, row
     assert list(rows.leftovers()) == []
 
 
+@pytest.mark.long
 def test_a_write_with_txn_app_id_and_txn_version_exists_once(spark, rows, kills):
     pair = {"txnAppId": "nightly", "txnVersion": 1}
     kills.order(Kill(step="COMMITTED"))

@@ -1,4 +1,8 @@
-"""SIGKILL around a streaming query from an object log to an object log, through Spark, on a real S3 server."""
+"""SIGKILL around a streaming query from an object log to an object log, through Spark, on a real S3 server.
+
+All of it is for the long profile, as the other kills through Spark: `test_object_process_kills` plays the same stories
+without a JVM by default.
+"""
 
 from contextlib import closing
 
@@ -45,15 +49,13 @@ def a_matrix(folder, kills, objects, **settings):
     return closing(KillMatrix(folder, kills, objects=objects, **settings))
 
 
-@pytest.mark.parametrize(
-    ("stories", "hit_count"), [((SLICE[0], SLICE[2]), 3), pytest.param(SLICE, 6, marks=pytest.mark.long)]
-)
-def test_kills_of_tasks_driver_and_source_lose_and_repeat_no_row(spark, tmp_path, kills, objects, stories, hit_count):
+@pytest.mark.long
+def test_kills_of_tasks_driver_and_source_lose_and_repeat_no_row(spark, tmp_path, kills, objects):
     with a_matrix(tmp_path, kills, objects) as matrix:
-        for story in stories:
+        for story in SLICE:
             matrix.play(spark, story)
         assert matrix.finish(spark) == []
-        assert matrix.hits.total() == hit_count
+        assert matrix.hits.total() == 6
 
 
 @pytest.mark.long

@@ -36,7 +36,7 @@ def values_of(client, partition):
         offset = fetched.next_offset
 
 
-@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("how", [pytest.param("stop", marks=pytest.mark.long), "kill"])
 def test_appends_continue_over_a_restart_and_each_is_written_once(broker, client, topic, how):
     partition, producer, written = TopicPartition(topic, 0), client.init_producer(), []
     may_end, errors = threading.Event(), []

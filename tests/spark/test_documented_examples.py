@@ -172,7 +172,17 @@ class PageRun:
         self._beside = None
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if examples_of(page) and page != README], ids=page_id)
+def pages():
+    """Some thirty commands of one page are for the long profile: each has tests of its own, and test_documents.py
+    checks that it takes the options that are shown."""
+    return [
+        pytest.param(page, id=page_id(page), marks=pytest.mark.long if page.name == "command-line.md" else ())
+        for page in PAGES
+        if examples_of(page) and page != README
+    ]
+
+
+@pytest.mark.parametrize("page", pages())
 def test_the_examples_of_each_page_run_in_order(page, request, data):
     if page.name != "command-line.md":  # which makes the topic itself
         make_flights(data)
