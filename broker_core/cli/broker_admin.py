@@ -10,6 +10,7 @@ import typer
 from broker_core.cli.admin_place import Servers, open_admin_at
 from broker_core.cli.cluster_place import CommandConfig
 from broker_core.cli.screen import Column, note, show_json, show_table
+from broker_core.model.client_settings import BrokerAddress
 
 if TYPE_CHECKING:
     from broker_core.client.cluster_admin import RegisteredBroker
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 LIST_EXAMPLE: Final = "Example: streamlog broker list --bootstrap-server localhost:9092"
 UNREGISTER_EXAMPLE: Final = "Example: streamlog broker unregister 3 --bootstrap-server localhost:9092"
 
-_STATES: Final = {True: "fenced", False: "running", None: "running"}
+_Row = tuple[int, str | None, int | None, str | None, str]
+"""Id, host, port, rack, state. Hosts, ports and racks are not known of one that is gone."""
 
 
 def list_brokers(
@@ -28,13 +30,19 @@ def list_brokers(
 ) -> None:
     """List the brokers of a cluster, how many partitions each leads and holds, and how many replicas are not in sync.
 
-    A fenced broker is registered and not alive. Brokers of Kafka before 4.0 do not tell of those.
+    A fenced broker is registered and not alive. One that is gone holds replicas, and is not registered; where brokers
+    do not tell of fenced ones (Kafka before 4.0), it may be fenced.
     """
     with open_admin_at(bootstrap_server, command_config) as admin:
         brokers, placements = admin.brokers(), admin.placements()
     counts = _counts(placements)
+    held_by = {replica for each in placements for replica in each.replicas}
+    gone = sorted(held_by - {broker.broker_id for broker in brokers})
+    rows = sorted(
+        [*map(_row, brokers), *((broker_id, None, None, None, "gone") for broker_id in gone)], key=lambda row: row[0]
+    )
     if as_json:
-        show_json([_as_json(broker, counts) for broker in brokers])
+        show_json([_as_json(row, counts) for row in rows])
         return
     show_table(
         [
@@ -46,13 +54,13 @@ def list_brokers(
         ],
         [
             (
-                str(broker.broker_id),
-                broker.address,
-                broker.rack or "-",
-                _STATES[broker.is_fenced],
-                *(counts[broker.broker_id, what] for what in ("led", "held", "out_of_sync")),
+                str(broker_id),
+                "-" if host is None else BrokerAddress(host=host, port=port or 0),
+                rack or "-",
+                state,
+                *(counts[broker_id, what] for what in ("led", "held", "out_of_sync")),
             )
-            for broker in brokers
+            for broker_id, host, port, rack, state in rows
         ],
     )
 
@@ -81,14 +89,20 @@ def _counts(placements: list[PartitionPlacement]) -> Counter[tuple[int, str]]:
     return counts
 
 
-def _as_json(broker: RegisteredBroker, counts: Counter[tuple[int, str]]) -> dict[str, Any]:
+def _row(broker: RegisteredBroker) -> _Row:
+    state = "fenced" if broker.is_fenced else "running"
+    return (broker.broker_id, broker.address.host, broker.address.port, broker.rack, state)
+
+
+def _as_json(row: _Row, counts: Counter[tuple[int, str]]) -> dict[str, Any]:
+    broker_id, host, port, rack, state = row
     return {
-        "broker_id": broker.broker_id,
-        "host": broker.address.host,
-        "port": broker.address.port,
-        "rack": broker.rack,
-        "state": _STATES[broker.is_fenced],
-        "led_partitions": counts[broker.broker_id, "led"],
-        "held_partitions": counts[broker.broker_id, "held"],
-        "out_of_sync_partitions": counts[broker.broker_id, "out_of_sync"],
+        "broker_id": broker_id,
+        "host": host,
+        "port": port,
+        "rack": rack,
+        "state": state,
+        "led_partitions": counts[broker_id, "led"],
+        "held_partitions": counts[broker_id, "held"],
+        "out_of_sync_partitions": counts[broker_id, "out_of_sync"],
     }

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.controller.cluster_controller import ClusterController
 from broker_core.controller.requests.controller_api import ControllerApi, Planned, Values
-from broker_core.controller.requests.registry import CONTROLLER_APIS, FORWARDED
+from broker_core.controller.requests.registry import CONTROLLER_APIS, IN_ENVELOPES
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.metadata.authorizer import Authorizer
 from broker_core.model.access_control import CLUSTER_NAME, Operation, ResourceType
@@ -48,7 +48,7 @@ def request_in(message: Any) -> ForwardedRequest:
         request = side.next_request()
     except MalformedMessageError as error:
         raise RequestRefusedError(error.message, error_code=ErrorCode.invalid_request) from error
-    if request is None or request.api_key not in FORWARDED:
+    if request is None or request.api_key not in IN_ENVELOPES:
         raise RequestRefusedError("this request cannot be forwarded", error_code=ErrorCode.invalid_request)
     if request.message is None or request.api_version not in CONTROLLER_APIS[request.api_key].versions:
         raise RequestRefusedError(

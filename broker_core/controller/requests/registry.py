@@ -49,5 +49,8 @@ CONTROLLER_APIS: Final[Mapping[int, ControllerApi]] = {
     )
 }
 
-FORWARDED: Final = frozenset({19, 20, 30, 31, 33, 37, 43, 44, 45, 46, 49, 51, 64})
-"""What brokers send on for their clients, in an Envelope."""
+FORWARDED: Final = frozenset({19, 20, 33, 37, 43, 44, 45, 46, 49, 51, 64})
+"""What a broker of ours sends on for its clients, as it came."""
+
+IN_ENVELOPES: Final = FORWARDED | {30, 31}
+"""What Kafka's brokers send on, with the client's name: access rules are changed for known clients only."""

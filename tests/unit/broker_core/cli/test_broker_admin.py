@@ -33,10 +33,14 @@ def test_brokers_are_listed_with_their_state_and_partitions(broker, cluster):
     }  # fmt: skip
 
 
-def test_brokers_before_kafka_4_tell_of_those_that_run(broker, cluster):
+def test_where_brokers_do_not_tell_of_fenced_ones_those_with_replicas_are_gone(broker, cluster):
     cluster.is_too_old_for(DESCRIBE_CLUSTER, newest=1)
+    cluster.small.start(4)
     cluster.small.fence(3)
-    assert [each["broker_id"] for each in broker("list", "--json").json] == [1, 2]
+    cluster.small.fence(4)
+    found = {each["broker_id"]: (each["state"], each["host"]) for each in broker("list", "--json").json}
+    assert found == {1: ("running", "127.0.0.1"), 2: ("running", "127.0.0.1"), 3: ("gone", None)}
+    assert ["3", "-", "-", "gone", "0", "1", "1"] in [line.split() for line in broker("list").out.decode().splitlines()]
 
 
 def test_a_broker_is_unregistered_once(broker, cluster):

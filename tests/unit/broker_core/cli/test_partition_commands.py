@@ -1,11 +1,14 @@
-"""`streamlog partitions …`, decided by a controller of ours: see fronted_cluster."""
+"""`streamlog partitions …`, decided by a controller of ours: see fronted_cluster. The last test is at three nodes."""
 
 import json
+import time
 
 import pytest
 from support.controller.fronted_cluster import FrontedCluster
 
 from broker_core.protocol.api_table import ApiKey
+
+SECONDS = 60
 
 
 @pytest.fixture
@@ -290,3 +293,54 @@ def _join(cluster, topic, *isr):
         isr=[(member, -1) for member in isr], recovery_state=0,
     )  # fmt: skip
     cluster.small.append(plan_isr_change(cluster.small.facts, proposal).record)
+
+
+# At nodes of ours, each a process
+
+
+@pytest.fixture
+def at_cluster(streamlog, streamlog_cluster):
+    def call(*words, status=0):
+        outcome = streamlog(*words, "--bootstrap-server", streamlog_cluster.bootstrap_servers, with_path=False)
+        assert outcome.status == status, outcome.err
+        return outcome
+
+    return call
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_partitions_move_a_dead_broker_is_seen_and_its_lead_comes_back(at_cluster, streamlog_cluster):
+    def placed(number):
+        return at_cluster("partitions", "list", "--topic", "t", "--json").json[number]
+
+    def states():
+        return {each["broker_id"]: each["state"] for each in at_cluster("broker", "list", "--json").json}
+
+    assert states() == {1: "running", 2: "running", 3: "running"}
+    at_cluster("topic", "create", "t", "--replica-assignment", "1:2,2:3", "--config", "min.insync.replicas=1")
+    assert (placed(0)["replicas"], placed(1)["leader"]) == ([1, 2], 2)
+    at_cluster("partitions", "reassign", "--topic", "t", "--partition", "0", "--replicas", "3,1")
+    wait_until(lambda: at_cluster("partitions", "reassign", "--list", "--json").json == [])
+    wait_until(lambda: placed(0)["replicas"] == [3, 1])
+
+    streamlog_cluster.node(2).kill()
+    wait_until(lambda: states()[2] in ("fenced", "gone") and placed(1)["leader"] == 3)
+    assert (
+        "The preferred leader was not available."
+        in at_cluster("partitions", "elect", "--preferred", "--topic", "t", "--partition", "1", status=1).err
+    )
+    streamlog_cluster.start()
+    wait_until(lambda: placed(1)["isr"] == [2, 3] or placed(1)["isr"] == [3, 2])
+    at_cluster("partitions", "elect", "--preferred", "--all")
+    wait_until(lambda: placed(1)["leader"] == 2)
+    described = at_cluster("topic", "describe", "t", "--json").json["partitions"]
+    assert [(each["leader"], sorted(each["isr"]), each["log_end_offset"]) for each in described] == [
+        (3, [1, 3], 0),
+        (2, [2, 3], 0),
+    ]
