@@ -56,7 +56,18 @@ class ClusterBrokerNode(BrokerNode):
         self._ports = cluster
         self._folders: ReplicaFolders | None = None
         self._is_together = False
+        self._on_caught_up: Callable[[], None] | None = None
         self.controller = cluster.controller
+
+    def start(self, on_ready: Callable[[], None], on_error: Callable[[Exception], None]) -> None:
+        """Ready once this process's registration is in the image: until then it would tell clients of topics, leaders
+        and brokers of the past, or of none."""
+
+        def opened() -> None:
+            self._on_caught_up = on_ready
+            self.learn(self._ports.image_now())
+
+        super().start(opened, on_error)
 
     def learn(self, image: MetadataImage) -> None:
         """The committed image has changed. Replicas first: what others learn from the image may ask them."""
@@ -64,6 +75,9 @@ class ClusterBrokerNode(BrokerNode):
             self.topics.image = image  # a snapshot brings another one
             self.replicas.learn(image)
             self.topics.on_learned()
+            if self.replicas.is_caught_up and self._on_caught_up is not None:
+                caught_up, self._on_caught_up = self._on_caught_up, None
+                caught_up()
 
     def _open(self) -> tuple[NodeDirectory, MetadataImage]:
         """Runs in a job."""

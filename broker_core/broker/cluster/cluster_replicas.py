@@ -72,7 +72,8 @@ class ClusterReplicas(ReplicaManager):
         self._standings: Mapping[int, BrokerStanding] = {}
         self._watermarks = read_offset_checkpoint(self._directory.fs, self._watermark_path)
         self._broker_epoch = broker_epoch
-        self._is_caught_up = False
+        self.is_caught_up = False
+        """Whether this process's registration was in an image that was learned."""
         self._has_looked_for_strays = False
         self._proposals = IsrProposals(
             controller,
@@ -103,11 +104,11 @@ class ClusterReplicas(ReplicaManager):
         Nothing is learned before this process's own registration is in the image: an older one has leaders of the past,
         and may lack topics whose folders are here.
         """
-        if not self._is_caught_up:
+        if not self.is_caught_up:
             own = image.registrations.brokers.get(self._own_id)
             if own is None or own.broker_epoch != self._broker_epoch():
                 return
-            self._is_caught_up = True
+            self.is_caught_up = True
         standings = {
             broker_id: BrokerStanding(
                 broker_epoch=broker.broker_epoch, is_fenced=broker.fenced, is_stopping=broker.in_controlled_shutdown

@@ -125,10 +125,11 @@ class ClusterServer:
         return ClusterBrokerNode(config, ports, cluster)
 
     async def start(self) -> None:
-        """Returns when the controller has unfenced the broker. The quorum must have a majority by then."""
+        """Returns when the controller has unfenced the broker. The quorum must have a majority by then. Clients are
+        let in a moment before, when the broker has caught up with the metadata log."""
         self._quorum.start()
-        await self._broker.start()
         self._session.start()
+        await self._broker.start()
         await self._ready.wait()
 
     async def stop(self) -> None:

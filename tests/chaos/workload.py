@@ -1,0 +1,167 @@
+"""The clients of a chaos run. What they were told goes into `Seen`; values are `<producer>-<number>`."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+EVENTS, TRANSACTIONS = "events", "transactions"
+PARTITIONS = 3
+_SETTINGS = {"socket.timeout.ms": 4000, "log_level": 0, "reconnect.backoff.max.ms": 500}
+
+
+@dataclass(slots=True)
+class Seen:
+    """`acked` by partition in the order of the acknowledgements; `transactions` by first value: (values, what became of
+    it: committed, aborted or unknown); `polled` by partition: offsets given to members; `committed` by partition."""
+
+    acked: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
+    sent: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    transactions: dict[str, tuple[list[str], str]] = field(default_factory=dict)
+    polled: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    committed: dict[int, int] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    producers_lost: list[str] = field(default_factory=list)
+    """Transactional producers that could not go on."""
+
+
+class Workload:
+    """`start`, then `stop`, which waits until everything that was sent is answered."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._servers = bootstrap_servers
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.seen = Seen()
+
+    def create_topics(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self._servers, **_SETTINGS})
+        topics = [NewTopic(name, PARTITIONS, 3) for name in (EVENTS, TRANSACTIONS)]
+        for done in admin.create_topics(topics).values():
+            done.result(30)
+
+    def start(self) -> None:
+        runs: list[Callable[[], None]] = [lambda number=number: self._produce(number) for number in range(PARTITIONS)]
+        runs += [self._transact, self._consume]
+        for run in runs:
+            thread = threading.Thread(target=self._guarded, args=(run,))
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(180)
+            assert not thread.is_alive(), "a client does not come to an end"
+
+    def _guarded(self, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except Exception as error:
+            self.seen.errors.append(f"{type(error).__name__}: {error}")
+
+    def _produce(self, partition: int) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self._servers,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 5,
+                "message.timeout.ms": 120_000,
+                **_SETTINGS,
+            }
+        )
+
+        def told(error, message):
+            if error is None:
+                self.seen.acked[partition].append(message.value().decode())
+            else:
+                self.seen.errors.append(f"partition {partition}: {error}")
+
+        number = 0
+        while not self._stopping.wait(0.01):
+            with contextlib.suppress(BufferError):
+                producer.produce(EVENTS, f"p{partition}-{number}".encode(), partition=partition, on_delivery=told)
+                number += 1
+            producer.poll(0)
+        self.seen.sent[partition] = number
+        assert producer.flush(150) == 0, f"partition {partition}: not everything was answered"
+
+    def _transact(self) -> None:
+        number = 0
+        while not self._stopping.is_set():
+            producer = Producer(
+                {
+                    "bootstrap.servers": self._servers,
+                    "transactional.id": "chaos",
+                    "transaction.timeout.ms": 30_000,
+                    **_SETTINGS,
+                }
+            )
+            try:
+                producer.init_transactions(120)
+                while not self._stopping.wait(0.02):
+                    self._transact_once(producer, number)
+                    number += 1
+            except KafkaException as error:
+                # Fenced, or fatal for another reason: a new producer goes on, as an application would.
+                self.seen.producers_lost.append(f"transaction {number}: {error}")
+                number += 1
+
+    def _transact_once(self, producer: Producer, number: int) -> None:
+        values = [f"t-{number}-{each}" for each in range(2 * PARTITIONS)]
+        self.seen.transactions[values[0]] = (values, "unknown")
+        producer.begin_transaction()
+        for each, value in enumerate(values):
+            producer.produce(TRANSACTIONS, value.encode(), partition=each % PARTITIONS)
+        wants_abort = number % 4 == 3
+        for _ in range(60):
+            try:
+                if wants_abort:
+                    producer.abort_transaction(30)
+                else:
+                    producer.commit_transaction(30)
+            except KafkaException as error:
+                if error.args[0].txn_requires_abort():
+                    wants_abort = True
+                elif not error.args[0].retriable():
+                    raise
+                continue
+            self.seen.transactions[values[0]] = (values, "aborted" if wants_abort else "committed")
+            return
+        raise AssertionError("a transaction could not be ended in 30 minutes")
+
+    def _consume(self) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._servers,
+                "group.id": "chaos",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": 6000,
+                **_SETTINGS,
+            }
+        )
+        consumer.subscribe([EVENTS])
+        positions: dict[int, int] = {}
+        count = 0
+        while not self._stopping.is_set():
+            message = consumer.poll(0.2)
+            if message is None or message.error():
+                continue
+            self.seen.polled[message.partition()].add(message.offset())
+            positions[message.partition()] = message.offset() + 1
+            count += 1
+            if count % 100 == 0:
+                with contextlib.suppress(KafkaException):
+                    offsets = [TopicPartition(EVENTS, number, offset) for number, offset in positions.items()]
+                    for done in consumer.commit(offsets=offsets, asynchronous=False):
+                        if done.error is None:
+                            self.seen.committed[done.partition] = done.offset
+        consumer.close()
