@@ -1,6 +1,7 @@
 import time
 
 import pytest
+
 from chaos.chaos_run import ChaosRun
 
 

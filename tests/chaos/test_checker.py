@@ -1,6 +1,7 @@
 """The checker finds each anomaly, and nothing where there is none."""
 
 import pytest
+
 from chaos.checker import anomalies, differing_replicas
 from chaos.workload import Seen
 
