@@ -12,7 +12,7 @@ from broker_core.server.local.local_cluster import LocalCluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class HitFault:
     """`at_s` is in seconds since the run began."""
 
     kind: str
@@ -28,7 +28,7 @@ class Faults:
         self._cluster, self._say = cluster, say
         self._dice = random.Random(seed)
         self._began_s = time.monotonic()
-        self.history: list[Fault] = []
+        self.history: list[HitFault] = []
 
     def counts(self) -> Counter[str]:
         return Counter(fault.kind for fault in self.history)
@@ -48,7 +48,7 @@ class Faults:
         self._begin(kind, node_ids)
         time.sleep(seconds)
         self._heal(node_ids)
-        self.history.append(Fault(kind=kind, node_ids=node_ids, at_s=at_s, seconds=seconds))
+        self.history.append(HitFault(kind=kind, node_ids=node_ids, at_s=at_s, seconds=seconds))
 
     def _chosen(self, kind: str, ids: list[int]) -> tuple[int, ...]:
         if kind.endswith("controller"):
