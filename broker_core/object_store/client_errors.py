@@ -1,11 +1,13 @@
 """Translates errors of the client library into the project's exceptions, with messages without secrets.
 
+A message says first what is wrong and where, then which setting changes it, and at its end what the library says.
 The library's messages include the whole answer of the server, which may repeat an access key or a signature, and URLs
 with signed queries. Only the request, the status, and the answer's code and message are kept.
 """
 
 from __future__ import annotations
 
+import enum
 import re
 from typing import Final
 
@@ -20,6 +22,24 @@ from broker_core.model.exceptions import (
     ObjectThrottledError,
 )
 from broker_core.model.store_settings import StoreSettings
+
+
+class Operation(enum.Enum):
+    """What was asked of the store."""
+
+    READ = "read"
+    WRITE = "write"
+    LIST = "list"
+    DELETE = "delete"
+
+    @property
+    def is_write(self) -> bool:
+        return self in (Operation.WRITE, Operation.DELETE)
+
+    @property
+    def participle(self) -> str:
+        return {Operation.WRITE: "written", Operation.LIST: "listed", Operation.DELETE: "deleted"}.get(self, "read")
+
 
 _CODE: Final = re.compile(r"<Code>(?P<code>[^<]{1,100})</Code>")
 _MESSAGE: Final = re.compile(r"<Message>(?P<message>[^<]{1,300})</Message>")
@@ -68,6 +88,26 @@ _PERMISSIONS: Final = {
     "gs": "storage.objects.get, .create, .delete and .list on the bucket",
     "az": "the role Storage Blob Data Contributor on the container, or a token with read, write, delete and list",
 }
+_PERMISSION: Final = {
+    "s3": {
+        Operation.READ: "s3:GetObject",
+        Operation.WRITE: "s3:PutObject",
+        Operation.LIST: "s3:ListBucket",
+        Operation.DELETE: "s3:DeleteObject",
+    },
+    "gs": {
+        Operation.READ: "storage.objects.get",
+        Operation.WRITE: "storage.objects.create (and storage.objects.delete to replace an object)",
+        Operation.LIST: "storage.objects.list",
+        Operation.DELETE: "storage.objects.delete",
+    },
+    "az": {
+        Operation.READ: "the permission read",
+        Operation.WRITE: "the permission write",
+        Operation.LIST: "the permission list",
+        Operation.DELETE: "the permission delete",
+    },
+}
 _REASONS: Final = {
     "InvalidAccessKeyId": "The store does not know this key.",
     "XAdminUserNotFound": "The store does not know this key.",
@@ -94,7 +134,7 @@ _NOT_SENT: Final = ("builder error", "InvalidUri", "InvalidPort", "Unable parse 
 _BUSY: Final = ("SlowDown", "ServerBusy", "ServiceUnavailable", "RequestLimitExceeded", "Throttling")
 
 
-def translated(error: BaseException, settings: StoreSettings, path: str, *, is_write: bool) -> ObjectStoreError:
+def translated(error: BaseException, settings: StoreSettings, path: str, operation: Operation) -> ObjectStoreError:
     """The project's exception for one of the library's, for a request for the object at `path`."""
     text = str(error).split("\n\nDebug source", 1)[0]
     found = _STATUS.search(text)
@@ -109,9 +149,17 @@ def translated(error: BaseException, settings: StoreSettings, path: str, *, is_w
     elif found_by_settings is not None:
         kind, words = found_by_settings
     else:
-        kind, words = _judged(error, text, status, code, body, settings, is_write=is_write)
-    message = words.format(url=settings.url, place=f"{settings.url}/{path}", bucket=settings.bucket, what=what)
-    return kind(message, url=settings.url, object=path)
+        kind, words = _judged(error, text, status, code, body, settings, operation)
+    message = words.format(url=settings.url, place=f"{settings.url}/{path}", bucket=settings.bucket)
+    said = "" if kind is ObjectNotFoundError else f" {_said(what, operation, settings, path)}"
+    return kind(message + said, url=settings.url, object=path)
+
+
+def _said(what: str, operation: Operation, settings: StoreSettings, path: str) -> str:
+    key = "/".join(part for part in (settings.prefix, path) if part)
+    return (
+        f"The {operation.value} of key {key!r} in bucket {settings.bucket!r} failed; the client library says: {what}."
+    )
 
 
 def cannot_open(error: BaseException, settings: StoreSettings) -> ObjectStoreError:
@@ -119,12 +167,11 @@ def cannot_open(error: BaseException, settings: StoreSettings) -> ObjectStoreErr
     text = str(error).split("\n\nDebug source", 1)[0]
     kind, words = _judged_settings(error, text, settings) or (
         ObjectStoreUnsuitableError,
-        f"{{url}} cannot be opened: {{what}}. Check the options object.* and the variables {_prefix(settings)}_* of the"
+        f"{{url}} cannot be opened. Check the options object.* and the variables {_prefix(settings)}_* of the"
         " environment.",
     )
-    return kind(
-        words.format(url=settings.url, bucket=settings.bucket, what=_words(text, "", settings)), url=settings.url
-    )
+    message = words.format(url=settings.url, bucket=settings.bucket)
+    return kind(f"{message} The client library says: {_words(text, '', settings)}.", url=settings.url)
 
 
 def _judged_settings(
@@ -135,22 +182,22 @@ def _judged_settings(
     words = _ADDRESS.sub("", text)
     for provider, said, wrong in _UNREADABLE_CREDENTIALS:
         if provider == settings.provider and said in words:
-            return ObjectPermissionError, f"{{url}}: {wrong}: {{what}}. Set {_CREDENTIALS[provider]}."
+            return ObjectPermissionError, f"{{url}}: {wrong}. Set {_CREDENTIALS[provider]}."
     if "Account must be specified" in text:
         return ObjectStoreUnsuitableError, (
-            "{url}: the storage account is missing: {what}. Set object.account.name, or the variable"
+            "{url}: the storage account is missing. Set object.account.name, or the variable"
             " AZURE_STORAGE_ACCOUNT_NAME of the driver and the executors, or write"
             " abfss://container@account.dfs.core.windows.net/path."
         )
     if "builder error" in words and "http://" in text:
         return ObjectStoreUnsuitableError, (
-            "{url}: the address has no TLS: {what}. It needs object.allow.http=true (or the variable"
+            "{url}: the address has no TLS. It needs object.allow.http=true (or the variable"
             f" {_prefix(settings)}_ALLOW_HTTP=true), or an https:// address in object.endpoint (or"
             f" {_ENDPOINT_VARIABLES[settings.provider]})."
         )
     if any(said in words for said in _NOT_SENT) or type(error).__name__ == "PanicException":
         return ObjectStoreUnsuitableError, (
-            "{url}: no address can be made of the settings: {what}. Correct object.endpoint (or the variable"
+            "{url}: no address can be made of the settings. Correct object.endpoint (or the variable"
             f" {_ENDPOINT_VARIABLES[settings.provider]}), or the name of the bucket in the URL"
             f"{', or object.account.name' if settings.provider == 'az' else ''}."
         )
@@ -169,26 +216,25 @@ def _judged(
     code: str,
     body: str,
     settings: StoreSettings,
-    *,
-    is_write: bool,
+    operation: Operation,
 ) -> tuple[type[ObjectStoreError], str]:
     """The exception class, and its message with placeholders."""
-    name = type(error).__name__
+    name, is_write = type(error).__name__, operation.is_write
     if code in _NO_BUCKET:
         return ObjectStoreUnsuitableError, (
-            "{url}: the bucket '{bucket}' does not exist (or not at this endpoint): {what}. Create it, or correct"
+            "{url}: the bucket '{bucket}' does not exist (or not at this endpoint). Create it, or correct"
             " the URL or object.endpoint."
         )
     if code in _WRONG_REGION or status == 301 or _NO_REGION in text:
         said = "the region of object.region" if "region" in settings.config else "the default region"
         return ObjectStoreUnsuitableError, (
-            f"{{url}}: the bucket is not in {said}: {{what}}. Set object.region to the bucket's region"
+            f"{{url}}: the bucket is not in {said}. Set object.region to the bucket's region"
             " (or the variable AWS_REGION of the driver and the executors; without either it is us-east-1)."
         )
     if code in _EXPIRED:
         fresh = "object.session.token and " if settings.provider == "s3" else ""
         return ObjectPermissionError, (
-            f"{{place}} may not be {'written' if is_write else 'read'}: the credentials have expired: {{what}}. Set"
+            f"{{place}} may not be {operation.participle}: the credentials have expired. Set"
             f" fresh ones by {fresh}{_CREDENTIALS[settings.provider]}. Nothing that was committed is lost."
         )
     if (
@@ -196,46 +242,61 @@ def _judged(
         or code in _NO_ACCESS
         or (status is None and "credential" in text)
     ):
-        verb = "written" if is_write else "read"
-        reason = _REASONS.get(code, f"They need {_PERMISSIONS[settings.provider]}.")
+        reason = _REASONS.get(code) or _missing_permission(settings, operation)
         return ObjectPermissionError, (
-            f"{{place}} cannot be {verb} with these credentials: {{what}}. {reason} {_origin(settings)}"
+            f"{{place}} cannot be {operation.participle} with these credentials. {reason} {_origin(settings)}"
         )
     if code == _NO_UPLOAD:
         return ObjectOutcomeUnknownError, (
             "{place}: the store does not know this upload any more: it was completed and the answers to that were lost,"
-            " or a rule of the bucket has removed it: {what}. Nothing refers to the object: repeat the write, which"
+            " or a rule of the bucket has removed it. Nothing refers to the object: repeat the write, which"
             " uploads another one. If this happens again, raise object.timeout.ms or object.retry.timeout.ms, and let"
             " the bucket's rule keep uploads for longer than the longest task."
         )
     if isinstance(error, FileNotFoundError) and code in _NO_OBJECT and (code or not body.strip()):
         return ObjectNotFoundError, "{place} does not exist."
     if name in ("AlreadyExistsError", "PreconditionError", "NotModifiedError") or status in (409, 412):
-        return ObjectPreconditionError, "{place} exists already or was changed: {what}"
+        return ObjectPreconditionError, "{place} exists already or was changed."
     if status in (429, 503) or code in _BUSY:
-        return ObjectThrottledError, "{place}: the store throttles requests: {what}"
+        return (
+            ObjectThrottledError,
+            "{place}: the store throttles requests; the next attempt may succeed (object.retry.timeout.ms).",
+        )
     if name in ("NotSupportedError", "NotImplementedError") or status == 501:
         return ObjectStoreUnsuitableError, (
-            "{url}: the store does not support an operation that a log needs: {what}. A log needs conditional"
+            "{url}: the store does not support an operation that a log needs. A log needs conditional"
             " writes (If-Match)."
         )
     if is_write and (status is None or status >= 500):
         return ObjectOutcomeUnknownError, (
-            "{place}: the write may or may not have happened: {what} (object.timeout.ms, object.max.retries)."
+            "{place}: the write may or may not have happened (object.timeout.ms, object.max.retries)."
             f" {_advice(settings)}"
         )
     if status is not None and 400 <= status < 500 and status != 404:
-        return ObjectStoreUnavailableError, f"{{place}}: the store refuses the request: {{what}}. {_advice(settings)}"
-    return ObjectStoreUnavailableError, f"{{place}} cannot be reached: {{what}}. {_advice(settings)}"
+        return ObjectStoreUnavailableError, f"{{place}}: the store refuses the request. {_advice(settings)}"
+    return ObjectStoreUnavailableError, f"{{place}} cannot be reached. {_advice(settings)}"
+
+
+def _missing_permission(settings: StoreSettings, operation: Operation) -> str:
+    one = _PERMISSION[settings.provider][operation]
+    needed = f"They need {one} for this request; a log needs {_PERMISSIONS[settings.provider]}."
+    if settings.provider == "s3" and operation is Operation.READ:
+        # S3 hides whether an object exists from those who may not list.
+        return f"{needed} Without s3:ListBucket a missing object is answered in this way too."
+    return needed
 
 
 def _advice(settings: StoreSettings) -> str:
     if not {"endpoint", "base_url"} & set(settings.config):
         return (
             "object.endpoint is not set, so the address is that of the variable"
-            f" {_ENDPOINT_VARIABLES[settings.provider]}, or the store's public one (see also object.timeout.ms)."
+            f" {_ENDPOINT_VARIABLES[settings.provider]}, or the store's public one: check that this"
+            " machine can reach it (see also object.timeout.ms)."
         )
-    return "Check that a server is running at object.endpoint (see also object.timeout.ms)."
+    return (
+        "Check that a server is running at object.endpoint, and that this machine can reach it (see also"
+        " object.timeout.ms)."
+    )
 
 
 def _origin(settings: StoreSettings) -> str:
@@ -251,7 +312,7 @@ def _origin(settings: StoreSettings) -> str:
 
 def _no_credentials(settings: StoreSettings) -> tuple[type[ObjectStoreError], str]:
     return ObjectPermissionError, (
-        "{url}: no credentials were found, and the machine has no role that provides them: {what}. Set"
+        "{url}: no credentials were found, and the machine has no role that provides them. Set"
         f" {_CREDENTIALS[settings.provider]}."
     )
 

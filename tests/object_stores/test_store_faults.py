@@ -203,7 +203,7 @@ def test_expired_credentials_are_reported_and_staged_data_is_kept(cluster, proxy
     upload.append(T0, a_batch(2))
     staged = upload.finish()
     proxy.once("expired", lambda method, path: True, ALWAYS)
-    with pytest.raises(ObjectPermissionError, match=r"have expired.*ExpiredToken.*object\.session\.token"):
+    with pytest.raises(ObjectPermissionError, match=r"have expired.*object\.session\.token.*ExpiredToken"):
         cluster.commit_staged([staged], app=AppVersion(app_id="q", version=1))
     with pytest.raises(ObjectPermissionError):
         cluster.bounds(T0)

@@ -12,7 +12,9 @@ from broker_core.model.exceptions import (
     ObjectThrottledError,
 )
 from broker_core.model.store_settings import parse_store_settings
-from broker_core.object_store.client_errors import translated
+from broker_core.object_store.client_errors import Operation, translated
+
+READ, WRITE = Operation.READ, Operation.WRITE
 
 SECRET = "topsecret"
 SETTINGS = parse_store_settings("s3://bucket/log", {"object.secret.access.key": SECRET})
@@ -39,8 +41,8 @@ def answer(status, code, message="Words."):
     )
 
 
-def kind_of(kind, text, *, is_write=False):
-    return type(translated(kind(text), SETTINGS, "commits/1", is_write=is_write))
+def kind_of(kind, text, operation=READ):
+    return type(translated(kind(text), SETTINGS, "commits/1", operation))
 
 
 @pytest.mark.parametrize(
@@ -86,12 +88,12 @@ def test_each_failed_read_maps_to_its_exception(kind, text, expected):
     ],
 )
 def test_a_write_without_a_clear_response_has_an_unknown_outcome(kind, text, expected):
-    assert kind_of(kind, text, is_write=True) is expected
+    assert kind_of(kind, text, WRITE) is expected
 
 
 def test_error_messages_have_code_and_message_but_no_secret():
     text = answer("403 Forbidden", "AccessDenied", f"Key AKIAABCDEFGHIJKLMNOP with {SECRET} may not.")
-    error = translated(PermissionDeniedError(text), SETTINGS, "data/x", is_write=True)
+    error = translated(PermissionDeniedError(text), SETTINGS, "data/x", WRITE)
     for shown in ("s3://bucket/log/data/x cannot be written", "403", "AccessDenied", "may not."):
         assert shown in str(error)
     for hidden in (SECRET, "AKIAABCDEFGHIJKLMNOP", "sig=abc", "HostId", "Debug"):
@@ -109,7 +111,7 @@ ROLE_REQUESTS = {
 
 
 @pytest.mark.parametrize("provider", ROLE_REQUESTS)
-@pytest.mark.parametrize("is_write", [False, True])
+@pytest.mark.parametrize("operation", [READ, WRITE])
 @pytest.mark.parametrize(
     "end",
     [
@@ -117,10 +119,10 @@ ROLE_REQUESTS = {
         " in 1ms - Server returned non-2xx status code: 404: ",
     ],
 )
-def test_missing_credentials_are_reported_with_the_options_that_set_them(provider, is_write, end):
+def test_missing_credentials_are_reported_with_the_options_that_set_them(provider, operation, end):
     request, advice = ROLE_REQUESTS[provider]
     settings = parse_store_settings(f"{provider}://bucket/log")
-    error = translated(GenericError(request + end), settings, "commits/1", is_write=is_write)
+    error = translated(GenericError(request + end), settings, "commits/1", operation)
     assert isinstance(error, ObjectPermissionError)
     assert str(error).startswith(f"{provider}://bucket/log: no credentials were found")
     assert advice in str(error)
@@ -128,7 +130,7 @@ def test_missing_credentials_are_reported_with_the_options_that_set_them(provide
 
 def test_a_container_whose_role_does_not_answer_has_no_credentials():
     text = "Generic S3 error: Error performing GET http://169.254.170.2/v2/credentials/x in 1ms - HTTP error: x"
-    assert "no credentials were found" in str(translated(GenericError(text), SETTINGS, "x", is_write=False))
+    assert "no credentials were found" in str(translated(GenericError(text), SETTINGS, "x", READ))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_a_container_whose_role_does_not_answer_has_no_credentials():
     ],
 )
 def test_a_missing_region_is_reported_with_the_option_that_sets_it(text):
-    error = translated(GenericError(text), SETTINGS, "x", is_write=True)
+    error = translated(GenericError(text), SETTINGS, "x", WRITE)
     assert isinstance(error, ObjectStoreUnsuitableError)
     for words in ("not in the default region", "object.region", "AWS_REGION", "us-east-1"):
         assert words in str(error)
@@ -148,14 +150,14 @@ def test_a_missing_region_is_reported_with_the_option_that_sets_it(text):
 
 def test_a_wrong_region_is_distinguished_from_a_missing_one():
     settings = parse_store_settings("s3://bucket/log", {"object.region": "eu-west-1"})
-    error = translated(GenericError(answer("301 Moved", "PermanentRedirect")), settings, "x", is_write=False)
+    error = translated(GenericError(answer("301 Moved", "PermanentRedirect")), settings, "x", READ)
     assert "not in the region of object.region" in str(error)
 
 
 @pytest.mark.parametrize(("provider", "advice"), [("s3", "object.session.token"), ("az", "object.sas.token")])
 def test_expired_credentials_are_distinguished_from_wrong_ones(provider, advice):
     settings = parse_store_settings(f"{provider}://bucket/log")
-    error = translated(GenericError(answer("400 Bad Request", "ExpiredToken")), settings, "x", is_write=True)
+    error = translated(GenericError(answer("400 Bad Request", "ExpiredToken")), settings, "x", WRITE)
     assert isinstance(error, ObjectPermissionError)
     for words in ("may not be written", "have expired", "ExpiredToken", advice):
         assert words in str(error)
@@ -164,7 +166,7 @@ def test_expired_credentials_are_distinguished_from_wrong_ones(provider, advice)
 def test_a_prefix_that_looks_like_an_error_code_is_ignored():
     settings = parse_store_settings("s3://bucket/SlowDown/AccessDenied/credential")
     text = answer("404 Not Found", "NoSuchKey").replace("log/x", "SlowDown/AccessDenied/credential/x")
-    assert type(translated(FileNotFoundError(text), settings, "x", is_write=False)) is ObjectNotFoundError
+    assert type(translated(FileNotFoundError(text), settings, "x", READ)) is ObjectNotFoundError
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,10 @@ def test_a_prefix_that_looks_like_an_error_code_is_ignored():
         ("SignatureDoesNotMatch", "does not belong to the id"),
         ("RequestTimeTooSkewed", "clock of this machine"),
         ("InvalidToken", "session token"),
-        ("AccessDenied", "They need s3:GetObject, s3:PutObject, s3:DeleteObject"),
+        (
+            "AccessDenied",
+            "They need s3:GetObject for this request; a log needs s3:GetObject, s3:PutObject, s3:Del",
+        ),
         ("", "They need s3:GetObject"),
     ],
 )
@@ -185,7 +190,7 @@ def test_refused_credentials_are_reported_with_the_reason_and_where_they_are_fro
         ({}, "as no options object.* set them. Set object.access.key.id"),
     ):
         settings = parse_store_settings("s3://bucket/log", options)
-        error = translated(PermissionDeniedError(answer("403 Forbidden", code)), settings, "data/x", is_write=False)
+        error = translated(PermissionDeniedError(answer("403 Forbidden", code)), settings, "data/x", READ)
         assert isinstance(error, ObjectPermissionError)
         for words in ("s3://bucket/log/data/x cannot be read", reason, origin):
             assert words in str(error)
@@ -194,7 +199,7 @@ def test_refused_credentials_are_reported_with_the_reason_and_where_they_are_fro
 @pytest.mark.parametrize(("provider", "permission"), [("gs", "storage.objects.get"), ("az", "Storage Blob Data")])
 def test_a_missing_permission_is_named_as_the_provider_calls_it(provider, permission):
     settings = parse_store_settings(f"{provider}://bucket/log")
-    error = translated(PermissionDeniedError(answer("403 Forbidden", "AccessDenied")), settings, "x", is_write=True)
+    error = translated(PermissionDeniedError(answer("403 Forbidden", "AccessDenied")), settings, "x", WRITE)
     assert permission in str(error)
 
 
@@ -204,9 +209,50 @@ def test_a_prefix_that_looks_like_a_wrong_setting_is_ignored(provider, word):
     settings = parse_store_settings(f"{provider}://bucket/log")
     path = word.replace(" ", "%20")
     text = f"Generic error: Error performing GET https://h/{path}/x in 1ms - HTTP error: error sending request"
-    assert type(translated(GenericError(text), settings, "x", is_write=False)) is ObjectStoreUnavailableError
+    assert type(translated(GenericError(text), settings, "x", READ)) is ObjectStoreUnavailableError
 
 
 def test_a_refused_request_is_not_called_an_unreachable_store():
-    error = translated(GenericError(answer("400 Bad Request", "EntityTooLarge")), SETTINGS, "x", is_write=True)
+    error = translated(GenericError(answer("400 Bad Request", "EntityTooLarge")), SETTINGS, "x", WRITE)
     assert "the store refuses the request" in str(error) and "AWS_ENDPOINT_URL" in str(error)
+
+
+FORBIDDEN = answer("403 Forbidden", "AccessDenied")
+UNREACHABLE = "Generic S3 error: Error performing GET http://h/bucket/log/x in 1ms - HTTP error: error sending request"
+
+
+@pytest.mark.parametrize(
+    ("text", "operation", "first", "setting"),
+    [
+        (answer("404 Not Found", "NoSuchBucket"), READ, "the bucket 'bucket' does not exist", "object.endpoint"),
+        (FORBIDDEN, READ, "commits/1 cannot be read with these credentials", "s3:GetObject for this"),
+        (FORBIDDEN, WRITE, "commits/1 cannot be written with these credentials", "s3:PutObject for this"),
+        (FORBIDDEN, Operation.LIST, "commits/1 cannot be listed with these credentials", "s3:ListBucket for this"),
+        (FORBIDDEN, Operation.DELETE, "commits/1 cannot be deleted with these", "s3:DeleteObject for this"),
+        (answer("301 Moved", "PermanentRedirect"), READ, "the bucket is not in the default region", "object.region"),
+        (answer("403 Forbidden", "InvalidAccessKeyId"), READ, "cannot be read with these", "object.secret.access.key"),
+        (UNREACHABLE, READ, "commits/1 cannot be reached", "object.endpoint"),
+        (UNREACHABLE, WRITE, "commits/1: the write may or may not have happened", "object.endpoint"),
+        ("Generic S3 error: builder error for url (http://h)", READ, "the address has no TLS", "object.allow.http"),
+        ("Generic S3 error: Unable parse source url", READ, "no address can be made", "object.endpoint"),
+        (answer("503 Slow Down", "SlowDown"), READ, "the store throttles requests", "object.retry.timeout.ms"),
+    ],
+)
+def test_a_message_says_what_and_where_then_the_setting_and_the_librarys_words_last(text, operation, first, setting):
+    kind = PermissionDeniedError if "403" in text else GenericError
+    message = str(translated(kind(text), SETTINGS, "commits/1", operation))
+    ours, _, library = message.partition("; the client library says: ")
+    assert message.startswith("s3://bucket/log")
+    assert ours.index(first) < ours.index(setting)
+    assert ours.endswith(f"The {operation.value} of key 'log/commits/1' in bucket 'bucket' failed")
+    assert "Generic S3 error" not in ours
+    assert library.startswith("Generic S3 error")
+
+
+@pytest.mark.parametrize("provider", ["s3", "gs", "az"])
+@pytest.mark.parametrize("operation", Operation)
+def test_a_missing_permission_of_every_operation_is_named(provider, operation):
+    settings = parse_store_settings(f"{provider}://bucket/log")
+    error = translated(PermissionDeniedError(FORBIDDEN), settings, "x", operation)
+    assert f"x cannot be {operation.participle} with these credentials. They need " in str(error)
+    assert f"{operation.value} of key 'log/x' in bucket 'bucket'" in str(error)
