@@ -16,6 +16,7 @@ from broker_core.cluster import Cluster
 from broker_core.model.exceptions import DirectoryFormatError
 from broker_core.staged_writes import PlannedReads, StagedWrites
 from spark_streamlog.errors import around_calls, condition_error
+from spark_streamlog.hidden_tracebacks import hiding_tracebacks
 from spark_streamlog.options.option_reader import LogTarget
 from spark_streamlog.spark_calls import SPARK_CALLS
 
@@ -35,7 +36,8 @@ class ObjectLog(Cluster, StagedWrites, PlannedReads, Protocol):
 def open_for_reading(target: LogTarget) -> Cluster:
     """Raises STREAMLOG_NO_SUCH_LOG when there is no log; nothing is created. Brokers are reached at the first call."""
     if target.is_directory and not os.path.isdir(target.path):
-        raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.path, reason="no such directory")
+        reason = "it is a file" if os.path.exists(target.path) else "no such directory"
+        raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.path, reason=reason)
     try:
         cluster = open_existing(target)
     except DirectoryFormatError as error:
@@ -102,6 +104,7 @@ def _release_directories() -> bool:
 
 
 around_calls(SPARK_CALLS.running)
+around_calls(hiding_tracebacks)
 SPARK_CALLS.on_idle(_release_directories)
 
 

@@ -46,13 +46,15 @@ from broker_core.model.exceptions import (
 from broker_core.model.topic_name import parse_partition_folder
 from broker_core.ports import Entropy, FileSystem, LockMode, Locks
 from broker_core.storage.checkpoints import read_small_file, write_atomically
-from broker_core.storage.storage_errors import translated
+from broker_core.storage.storage_errors import storage_error, translated
 
 _LOCK_WAIT_SECONDS: Final = 5.0
 """How long an opener waits for the root lock: longer than another process needs to create the directory."""
 
 _PAUSE_SECONDS: Final = 0.01
 _NO_ACCESS: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+_NO_NEW_FOLDERS: Final = _NO_ACCESS | {errno.ENOENT, errno.ENOTDIR}
+"""Of a parent in which nobody, or not this process, can create anything: /proc answers ENOENT."""
 _NEVER_LOOKED_AT: Final = ()
 """Equal to no directory's identity."""
 _LEFT_OF_A_BEGINNING: Final = frozenset({LOCK_FILE_NAME, META_PROPERTIES_FILE_NAME + ".tmp", "lost+found", ".DS_Store"})
@@ -171,8 +173,8 @@ class LogDirectory:
         if self._kind is DirectoryKind.OURS:
             return
         try:
+            self._make_folders()
             with translated("creating the log directory", self.path):
-                self._make_folders()
                 self._lock_to_make()
                 if self._kind is DirectoryKind.ABSENT:
                     self._write_properties()
@@ -303,11 +305,26 @@ class LogDirectory:
             missing.append(path)
             path = path.rpartition("/")[0] or "/"
         for folder in reversed(missing):
+            parent = folder.rpartition("/")[0] or "/"
             try:
-                self._fs.make_directory(folder)
-            except FileExistsError:
-                continue  # another process creates the same directory
-            self._fs.sync_directory(folder.rpartition("/")[0] or "/")
+                with suppress(FileExistsError):  # another process creates the same directory
+                    self._fs.make_directory(folder)
+                    self._fs.sync_directory(parent)
+            except OSError as error:
+                raise self._cannot_make(parent, error) from error
+
+    def _cannot_make(self, parent: str, error: OSError) -> StorageError:
+        if error.errno not in _NO_NEW_FOLDERS:
+            return storage_error("creating the log directory", self.path, error)
+        # As /proc says it: ENOENT, although the parent is there.
+        stat = self._fs.stat(parent)
+        reason = error.strerror if stat is None or stat.is_directory else "it is a file"
+        return DirectoryReadOnlyError(
+            f"No log directory can be created at {self.path}: this process cannot create anything in {parent}"
+            f" ({reason}). Give a path in a directory that it may write to: the path of load() or save(), --path of"
+            " streamlog, log.dirs of a broker.",
+            directory=self.path,
+        )
 
     def _lock_to_make(self) -> None:
         """Takes the root lock: exclusively while there is no log yet, or shared if another process created it."""

@@ -24,7 +24,7 @@ from broker_core.model.exceptions import (
 from broker_core.model.store_settings import StoreSettings
 
 
-class Operation(enum.Enum):
+class StoreOperation(enum.Enum):
     """What was asked of the store."""
 
     READ = "read"
@@ -34,13 +34,19 @@ class Operation(enum.Enum):
 
     @property
     def is_write(self) -> bool:
-        return self in (Operation.WRITE, Operation.DELETE)
+        return self in (StoreOperation.WRITE, StoreOperation.DELETE)
 
     @property
     def participle(self) -> str:
-        return {Operation.WRITE: "written", Operation.LIST: "listed", Operation.DELETE: "deleted"}.get(self, "read")
+        return _PARTICIPLES[self]
 
 
+_PARTICIPLES: Final = {
+    StoreOperation.READ: "read",
+    StoreOperation.WRITE: "written",
+    StoreOperation.LIST: "listed",
+    StoreOperation.DELETE: "deleted",
+}
 _CODE: Final = re.compile(r"<Code>(?P<code>[^<]{1,100})</Code>")
 _MESSAGE: Final = re.compile(r"<Message>(?P<message>[^<]{1,300})</Message>")
 _STATUS: Final = re.compile(r"status code: (?P<status>[0-9]{3})[A-Za-z -]*:? ?")
@@ -90,22 +96,22 @@ _PERMISSIONS: Final = {
 }
 _PERMISSION: Final = {
     "s3": {
-        Operation.READ: "s3:GetObject",
-        Operation.WRITE: "s3:PutObject",
-        Operation.LIST: "s3:ListBucket",
-        Operation.DELETE: "s3:DeleteObject",
+        StoreOperation.READ: "s3:GetObject",
+        StoreOperation.WRITE: "s3:PutObject",
+        StoreOperation.LIST: "s3:ListBucket",
+        StoreOperation.DELETE: "s3:DeleteObject",
     },
     "gs": {
-        Operation.READ: "storage.objects.get",
-        Operation.WRITE: "storage.objects.create (and storage.objects.delete to replace an object)",
-        Operation.LIST: "storage.objects.list",
-        Operation.DELETE: "storage.objects.delete",
+        StoreOperation.READ: "storage.objects.get",
+        StoreOperation.WRITE: "storage.objects.create (and storage.objects.delete to replace an object)",
+        StoreOperation.LIST: "storage.objects.list",
+        StoreOperation.DELETE: "storage.objects.delete",
     },
     "az": {
-        Operation.READ: "the permission read",
-        Operation.WRITE: "the permission write",
-        Operation.LIST: "the permission list",
-        Operation.DELETE: "the permission delete",
+        StoreOperation.READ: "the permission read",
+        StoreOperation.WRITE: "the permission write",
+        StoreOperation.LIST: "the permission list",
+        StoreOperation.DELETE: "the permission delete",
     },
 }
 _REASONS: Final = {
@@ -134,7 +140,7 @@ _NOT_SENT: Final = ("builder error", "InvalidUri", "InvalidPort", "Unable parse 
 _BUSY: Final = ("SlowDown", "ServerBusy", "ServiceUnavailable", "RequestLimitExceeded", "Throttling")
 
 
-def translated(error: BaseException, settings: StoreSettings, path: str, operation: Operation) -> ObjectStoreError:
+def translated(error: BaseException, settings: StoreSettings, path: str, operation: StoreOperation) -> ObjectStoreError:
     """The project's exception for one of the library's, for a request for the object at `path`."""
     text = str(error).split("\n\nDebug source", 1)[0]
     found = _STATUS.search(text)
@@ -155,7 +161,7 @@ def translated(error: BaseException, settings: StoreSettings, path: str, operati
     return kind(message + said, url=settings.url, object=path)
 
 
-def _said(what: str, operation: Operation, settings: StoreSettings, path: str) -> str:
+def _said(what: str, operation: StoreOperation, settings: StoreSettings, path: str) -> str:
     key = "/".join(part for part in (settings.prefix, path) if part)
     return (
         f"The {operation.value} of key {key!r} in bucket {settings.bucket!r} failed; the client library says: {what}."
@@ -216,7 +222,7 @@ def _judged(
     code: str,
     body: str,
     settings: StoreSettings,
-    operation: Operation,
+    operation: StoreOperation,
 ) -> tuple[type[ObjectStoreError], str]:
     """The exception class, and its message with placeholders."""
     name, is_write = type(error).__name__, operation.is_write
@@ -277,10 +283,10 @@ def _judged(
     return ObjectStoreUnavailableError, f"{{place}} cannot be reached. {_advice(settings)}"
 
 
-def _missing_permission(settings: StoreSettings, operation: Operation) -> str:
+def _missing_permission(settings: StoreSettings, operation: StoreOperation) -> str:
     one = _PERMISSION[settings.provider][operation]
     needed = f"They need {one} for this request; a log needs {_PERMISSIONS[settings.provider]}."
-    if settings.provider == "s3" and operation is Operation.READ:
+    if settings.provider == "s3" and operation is StoreOperation.READ:
         # S3 hides whether an object exists from those who may not list.
         return f"{needed} Without s3:ListBucket a missing object is answered in this way too."
     return needed

@@ -21,7 +21,7 @@ from broker_core.model.exceptions import (
     StreamlogError,
 )
 from broker_core.model.store_settings import StoreSettings
-from broker_core.object_store.client_errors import Operation, cannot_open, translated
+from broker_core.object_store.client_errors import StoreOperation, cannot_open, translated
 from broker_core.ports import ObjectEntry, ObjectUpload, StoredObject
 
 PART_BYTES: Final = 8 * 1024 * 1024
@@ -93,14 +93,14 @@ class ClientStore:
         return False
 
     def get(self, path: str) -> StoredObject:
-        with self._translated(path, Operation.READ):
+        with self._translated(path, StoreOperation.READ):
             found = self._library.get(self._store, path)
             return StoredObject(data=memoryview(found.bytes()).cast("B"), etag=str(found.meta[self._version] or ""))
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         if not ranges:
             return []
-        with self._translated(path, Operation.READ):
+        with self._translated(path, StoreOperation.READ):
             found = self._library.get_ranges(
                 self._store,
                 path,
@@ -111,28 +111,28 @@ class ClientStore:
         return [memoryview(one).cast("B") for one in found]
 
     def put(self, path: str, data: Buffer) -> None:
-        with self._translated(path, Operation.WRITE):
+        with self._translated(path, StoreOperation.WRITE):
             self._library.put(self._store, path, data, use_multipart=False)
 
     def put_if_absent(self, path: str, data: Buffer) -> str:
-        with self._translated(path, Operation.WRITE):
+        with self._translated(path, StoreOperation.WRITE):
             return self._etag(self._library.put(self._store, path, data, mode="create"), path)
 
     def put_if_matches(self, path: str, data: Buffer, etag: str) -> str:
-        with self._translated(path, Operation.WRITE):
+        with self._translated(path, StoreOperation.WRITE):
             try:
                 return self._etag(self._library.put(self._store, path, data, mode={self._version: etag}), path)
             except FileNotFoundError as error:
                 raise ObjectPreconditionError(f"{self.url}/{path} does not exist", object=path) from error
 
     def upload(self, path: str) -> ObjectUpload:
-        with self._translated(path, Operation.WRITE):
+        with self._translated(path, StoreOperation.WRITE):
             writer = self._library.open_writer(self._store, path, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
         return _ClientUpload(self, path, writer)
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectEntry]:
         """Stores list in the order of names, and the library keeps that order for one directory."""
-        with self._translated(prefix, Operation.LIST):
+        with self._translated(prefix, StoreOperation.LIST):
             chunks = self._library.list(self._store, prefix.rstrip("/"), offset=after or None, chunk_size=_LIST_CHUNK)
             for chunk in chunks:
                 for meta in chunk:
@@ -145,7 +145,7 @@ class ClientStore:
                     )
 
     def delete(self, paths: Sequence[str]) -> None:
-        with self._translated(paths[0] if paths else "", Operation.DELETE):
+        with self._translated(paths[0] if paths else "", StoreOperation.DELETE):
             try:
                 self._library.delete(self._store, list(paths))
             except FileNotFoundError:
@@ -179,7 +179,7 @@ class ClientStore:
         return str(etag)
 
     @contextmanager
-    def _translated(self, path: str, operation: Operation) -> Iterator[None]:
+    def _translated(self, path: str, operation: StoreOperation) -> Iterator[None]:
         try:
             yield
         except (StreamlogError, GeneratorExit):
@@ -202,14 +202,14 @@ class _ClientUpload:
 
     def write(self, data: Buffer) -> None:
         assert self._writer is not None, "an upload that has ended"
-        with self._store._translated(self._path, Operation.WRITE):
+        with self._store._translated(self._path, StoreOperation.WRITE):
             self._writer.write(data)
         self._size_bytes += memoryview(data).nbytes
 
     def finish(self) -> None:
         assert self._writer is not None, "an upload that has ended"
         writer, self._writer = self._writer, None
-        with self._store._translated(self._path, Operation.WRITE):
+        with self._store._translated(self._path, StoreOperation.WRITE):
             try:
                 writer.close()
             except BaseException as error:

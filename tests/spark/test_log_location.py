@@ -55,3 +55,19 @@ def test_an_unsupported_url_is_refused_by_name_and_creates_no_directory(
         assert location in str(refused.value)
         assert "kafka.bootstrap.servers" in str(refused.value)
     assert [path for path in sorted(tmp_path.iterdir()) if path.name not in ("one", "two")] == there
+
+
+def test_a_place_where_nobody_may_write_is_one_sentence_without_a_traceback(spark, tmp_path):
+    rows = spark.sql("SELECT 'one' AS value")
+    with pytest.raises(PySparkException) as batch:
+        write(spark, "/proc/x")
+    with pytest.raises(PySparkException) as at_least_once:
+        rows.write.format("streamlog").options(topic="t", delivery="at-least-once").mode("append").save("/proc/x")
+    write(spark, str(tmp_path / "log"))
+    with pytest.raises(PySparkException) as stream:
+        copy(spark, str(tmp_path / "log"), "/proc/x", str(tmp_path / "checkpoint"))
+    for caught in (batch, at_least_once, stream):
+        message = str(caught.value)
+        assert "Traceback" not in message and 'File "' not in message
+        assert "[STREAMLOG_DIRECTORY_READ_ONLY] No log directory can be created at /proc/x: this process" in message
+        assert "Give a path in a directory that it may write to: the path of load() or save()" in message

@@ -166,7 +166,10 @@ def test_without_write_access_our_log_is_read_and_shared(path):
 
 def test_missing_write_access_for_a_new_log_is_reported(path):
     directory = open_directory(path, fs=ReadOnlyFileSystem())
-    with pytest.raises(DirectoryReadOnlyError, match="No write access while creating the log directory"):
+    with pytest.raises(
+        DirectoryReadOnlyError,
+        match=r"No log directory can be created at .*Give a path",
+    ):
         directory.make()
     assert not path.exists()
 
@@ -203,3 +206,15 @@ def test_reading_keeps_the_clean_shutdown_marker_and_writing_removes_it(tmp_path
     reading.require_writable()
     assert not mark.exists()
     reading.close()
+
+
+@pytest.mark.parametrize(("parent", "reason"), [("/proc", "No such file or directory"), ("/dev/null", "it is a file")])
+def test_a_place_where_nothing_can_be_created_is_named_with_the_settings_that_give_another(parent, reason):
+    directory = open_directory(f"{parent}/log")
+    with pytest.raises(DirectoryReadOnlyError) as caught:
+        directory.make()
+    assert str(caught.value) == (
+        f"No log directory can be created at {parent}/log: this process cannot create anything in {parent} ({reason})."
+        " Give a path in a directory that it may write to: the path of load() or save(), --path of streamlog, log.dirs"
+        " of a broker."
+    )

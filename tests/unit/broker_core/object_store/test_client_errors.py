@@ -12,9 +12,9 @@ from broker_core.model.exceptions import (
     ObjectThrottledError,
 )
 from broker_core.model.store_settings import parse_store_settings
-from broker_core.object_store.client_errors import Operation, translated
+from broker_core.object_store.client_errors import StoreOperation, translated
 
-READ, WRITE = Operation.READ, Operation.WRITE
+READ, WRITE = StoreOperation.READ, StoreOperation.WRITE
 
 SECRET = "topsecret"
 SETTINGS = parse_store_settings("s3://bucket/log", {"object.secret.access.key": SECRET})
@@ -227,8 +227,8 @@ UNREACHABLE = "Generic S3 error: Error performing GET http://h/bucket/log/x in 1
         (answer("404 Not Found", "NoSuchBucket"), READ, "the bucket 'bucket' does not exist", "object.endpoint"),
         (FORBIDDEN, READ, "commits/1 cannot be read with these credentials", "s3:GetObject for this"),
         (FORBIDDEN, WRITE, "commits/1 cannot be written with these credentials", "s3:PutObject for this"),
-        (FORBIDDEN, Operation.LIST, "commits/1 cannot be listed with these credentials", "s3:ListBucket for this"),
-        (FORBIDDEN, Operation.DELETE, "commits/1 cannot be deleted with these", "s3:DeleteObject for this"),
+        (FORBIDDEN, StoreOperation.LIST, "commits/1 cannot be listed with these credentials", "s3:ListBucket for this"),
+        (FORBIDDEN, StoreOperation.DELETE, "commits/1 cannot be deleted with these", "s3:DeleteObject for this"),
         (answer("301 Moved", "PermanentRedirect"), READ, "the bucket is not in the default region", "object.region"),
         (answer("403 Forbidden", "InvalidAccessKeyId"), READ, "cannot be read with these", "object.secret.access.key"),
         (UNREACHABLE, READ, "commits/1 cannot be reached", "object.endpoint"),
@@ -250,7 +250,7 @@ def test_a_message_says_what_and_where_then_the_setting_and_the_librarys_words_l
 
 
 @pytest.mark.parametrize("provider", ["s3", "gs", "az"])
-@pytest.mark.parametrize("operation", Operation)
+@pytest.mark.parametrize("operation", StoreOperation)
 def test_a_missing_permission_of_every_operation_is_named(provider, operation):
     settings = parse_store_settings(f"{provider}://bucket/log")
     error = translated(PermissionDeniedError(FORBIDDEN), settings, "x", operation)
