@@ -10,12 +10,14 @@ import typer
 from broker_core.cli.cluster_place import Brokers, CommandConfig, LogLocation, open_cluster
 from broker_core.cli.group_screen import group_json, rows_of_group, show_group
 from broker_core.cli.printable import printable
-from broker_core.cli.screen import note, show_json
+from broker_core.cli.screen import counted, note, show_json
 from broker_core.cluster import Cluster, GroupDescription
 from broker_core.group_lag import PartitionLag, lag_of_group
+from broker_core.log_copy.copy_marker import COPY_GROUP
 from broker_core.log_directory.system_ports import SystemClock
 from broker_core.model.exceptions import UnknownGroupError
 from broker_core.model.group_state import GroupState
+from broker_core.model.identifiers import OWN_GROUP_PREFIXES
 
 app = typer.Typer(
     help="List, describe and delete consumer groups.",
@@ -32,18 +34,32 @@ def list_groups(
     path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Include the groups in which streamlog keeps state of its own.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the groups that have committed offsets."""
+    """List the groups that have committed offsets.
+
+    Groups that hold the state of Spark's queries and of copies, such as streamlog-sink-…, are listed with --all.
+    """
     with open_cluster(path, bootstrap_server, command_config) as cluster:
-        groups = cluster.list_groups()
+        found = cluster.list_groups()
+    groups = [group for group in found if show_all or not _is_own(group)]
     if as_json:
-        show_json(list(groups))
-        return
-    for group in groups:
-        print(printable(group))
-    if not groups:
+        show_json(groups)
+    else:
+        for group in groups:
+            print(printable(group))
+    hidden_count = len(found) - len(groups)
+    if hidden_count:
+        note(f"{counted(hidden_count, 'group')} of streamlog's own not shown: add --all")
+    elif not groups and not as_json:
         note("there are no groups")
+
+
+def _is_own(group: str) -> bool:
+    return group == COPY_GROUP or group.startswith(OWN_GROUP_PREFIXES)
 
 
 @app.command(epilog="Example: streamlog group describe my-query --path /data/log")

@@ -1,7 +1,7 @@
 """The state of the metadata quorum, asked of a broker or of the controllers themselves (DescribeQuorum).
 
-A broker passes the request on to the active controller. Of controllers only the active one answers, so they are asked
-in turn.
+A broker passes the request on to the active controller. Of controllers only the active one answers; another one is
+asked who leads (DescribeCluster), and then that one is.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ Answer = TypeVar("Answer")
 
 _CONTROLLERS: Final = 2
 """The endpoint type that a controller answers DescribeCluster for."""
+_NOT_LEADING: Final = (ErrorCode.not_leader_or_follower, ErrorCode.not_controller)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,32 +58,55 @@ class QuorumDescription:
 
 
 def describe_quorum(settings: ClientSettings) -> QuorumDescription:
-    """Asks the bootstrap servers in turn. Raises the last one's RemoteError if none can tell."""
-    return _first_answer(settings, _described)
+    """Asks the bootstrap servers in turn, and the leader that a controller names. Raises the last one's RemoteError if
+    none can tell."""
 
-
-def cluster_id_of(settings: ClientSettings) -> str:
-    """The id of the cluster that the controllers belong to. Raises as `describe_quorum`."""
-    from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
-
-    def asked(connection: BrokerConnection, deadline: Deadline) -> str:
-        request = build(DescribeClusterRequest, {"endpoint_type": _CONTROLLERS})
-        (answer,) = connection.ask([request], deadline)
-        if answer.error_code is not ErrorCode.none:
-            raise broker_error(answer.error_code, f"{connection.address}: DescribeCluster", answer.error_message)
-        return str(answer.cluster_id)
+    def asked(pool: ConnectionPool, connection: BrokerConnection, deadline: Deadline) -> QuorumDescription:
+        try:
+            return _described(connection, deadline)
+        except RemoteError as error:
+            leader = _leader_named_by(connection, deadline) if error.error_code in _NOT_LEADING else None
+            if leader is None:
+                raise
+        return _described(pool.connection(leader, deadline), deadline)
 
     return _first_answer(settings, asked)
 
 
-def _first_answer(settings: ClientSettings, ask: Callable[[BrokerConnection, Deadline], Answer]) -> Answer:
+def cluster_id_of(settings: ClientSettings) -> str:
+    """The id of the cluster that the controllers belong to. Raises as `describe_quorum`."""
+    return _first_answer(settings, lambda _, connection, deadline: str(_controllers(connection, deadline).cluster_id))
+
+
+def _controllers(connection: BrokerConnection, deadline: Deadline) -> Any:
+    """The answer of a controller to DescribeCluster."""
+    from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
+
+    request = build(DescribeClusterRequest, {"endpoint_type": _CONTROLLERS})
+    (answer,) = connection.ask([request], deadline)
+    if answer.error_code is not ErrorCode.none:
+        raise broker_error(answer.error_code, f"{connection.address}: DescribeCluster", answer.error_message)
+    return answer
+
+
+def _leader_named_by(connection: BrokerConnection, deadline: Deadline) -> BrokerAddress | None:
+    found = _controllers(connection, deadline)
+    for each in found.brokers:
+        if each.broker_id == found.controller_id:
+            return BrokerAddress(host=each.host, port=each.port)
+    return None
+
+
+def _first_answer(
+    settings: ClientSettings, ask: Callable[[ConnectionPool, BrokerConnection, Deadline], Answer]
+) -> Answer:
     deadline = Deadline(settings.api_timeout_ms, setting="default.api.timeout.ms")
     pool = ConnectionPool(settings)
     last_error: RemoteError | None = None
     try:
         for address in settings.bootstrap_servers:
             try:
-                return ask(pool.connection(address, deadline), deadline)
+                return ask(pool, pool.connection(address, deadline), deadline)
             except RemoteError as error:
                 last_error = error
     finally:

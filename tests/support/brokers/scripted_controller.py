@@ -20,8 +20,10 @@ BATCHES_AT_ONCE, CHUNK_BYTES = 30, 700
 class ScriptedController(ScriptedBroker):
     """`files` are those of the recorded folder, `snapshot_id` the snapshot that stands for what is before it."""
 
-    def __init__(self, archive="cluster-metadata-kafka-4.3.1"):
+    def __init__(self, archive="cluster-metadata-kafka-4.3.1", *, leader=None):
+        """`leader`: another controller, which leads in place of this one."""
         super().__init__(node_id=LEADER_ID)
+        self.leader = leader
         self.versions |= {DESCRIBE_QUORUM: (0, 2), FETCH_SNAPSHOT: (0, 1)}
         self.files = files_of(archive)
         names = sorted(name for name in self.files if parse_snapshot_name(name) is not None)
@@ -85,6 +87,10 @@ class ScriptedController(ScriptedBroker):
         def replica(node_id, log_end_offset):
             return {"replica_id": node_id, "replica_directory_id": None, "log_end_offset": log_end_offset}
 
+        if self.leader is not None:
+            error = {"error_code": ErrorCode.not_leader_or_follower, "error_message": "another node leads"}
+            topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0} | error]}]
+            return self._answer_as(request, error_code=ErrorCode.none, error_message=None, topics=topics, nodes=[])
         partition = {
             "partition_index": 0, "error_code": ErrorCode.none, "error_message": None, "leader_id": LEADER_ID,
             "leader_epoch": LEADER_EPOCH, "high_watermark": 90, "observers": [replica(98, 60)],
@@ -95,7 +101,9 @@ class ScriptedController(ScriptedBroker):
         return self._answer_as(request, error_code=ErrorCode.none, error_message=None, topics=topics, nodes=nodes)
 
     def _cluster(self, request):
+        leader = {} if self.leader is None else {"broker_id": LEADER_ID, "host": "127.0.0.1", "port": self.leader.port}
         return self._answer_as(
             request, throttle_time=0, error_code=ErrorCode.none, error_message=None, endpoint_type=2,
-            cluster_id=CLUSTER_ID, controller_id=LEADER_ID, brokers=[], cluster_authorized_operations=0,
+            cluster_id=CLUSTER_ID, controller_id=LEADER_ID, brokers=[leader] if leader else [],
+            cluster_authorized_operations=0,
         )  # fmt: skip

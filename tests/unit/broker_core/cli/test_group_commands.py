@@ -18,8 +18,22 @@ def log(streamlog, log_path):
 
 
 def test_groups_are_listed_one_per_line(log):
-    assert log("group", "list").out.decode().split() == ["readers", "streamlog-sink-q"]
-    assert log("group", "list", "--json").json == ["readers", "streamlog-sink-q"]
+    assert log("group", "list", "--all").out.decode().split() == ["readers", "streamlog-sink-q"]
+    assert log("group", "list", "--all", "--json").json == ["readers", "streamlog-sink-q"]
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_streamlogs_own_groups_are_not_listed_by_default_and_their_number_is_reported(log, more):
+    found = log("group", "list", *more)
+    assert (found.json if more else found.out.decode().split()) == ["readers"]
+    assert found.err == "1 group of streamlog's own not shown: add --all\n"
+    assert log("group", "list", "--all", *more).err == ""
+
+
+def test_with_only_own_groups_the_list_is_empty_and_says_so(log):
+    log("group", "delete", "readers", "--yes")
+    found = log("group", "list")
+    assert (found.out, found.err) == (b"", "1 group of streamlog's own not shown: add --all\n")
 
 
 def test_a_group_is_described_with_its_lag_in_offsets_bytes_and_time(log):
@@ -76,7 +90,7 @@ def test_control_characters_in_group_names_are_escaped_in_the_list(log, log_path
 
 def test_a_deleted_group_is_not_listed_and_an_unknown_one_is_refused(log):
     assert log("group", "delete", "readers", "--yes").status == 0
-    assert log("group", "list", "--json").json == ["streamlog-sink-q"]
+    assert log("group", "list", "--all", "--json").json == ["streamlog-sink-q"]
     for command in ("delete", "describe"):
         refused = log("group", command, "readers")
         assert refused.status == 1

@@ -1,7 +1,7 @@
 """`streamlog quorum …`."""
 
 import pytest
-from support.brokers.scripted_controller import CLUSTER_ID, ScriptedController
+from support.brokers.scripted_controller import CLUSTER_ID, DESCRIBE_CLUSTER, ScriptedController
 
 
 @pytest.fixture
@@ -24,6 +24,20 @@ def test_the_quorum_is_described(quorum, controller, option):
     shown = quorum("describe", option, controller.address)
     assert shown.err == "leader 1 in epoch 9, high watermark 90\n"
     assert all(word in shown.out.decode() for word in ("leader", "voter", "observer", "98"))
+
+
+def test_a_controller_that_does_not_lead_is_asked_for_the_leader_which_then_answers(quorum, controller):
+    with ScriptedController(leader=controller) as follower:
+        described = quorum("describe", "--bootstrap-controller", follower.address, "--json").json
+    assert (described["leader_id"], described["leader_epoch"], described["high_watermark"]) == (1, 9, 90)
+
+
+def test_a_controller_that_knows_no_leader_is_reported(quorum, controller):
+    with ScriptedController(leader=controller) as follower:
+        follower.script(DESCRIBE_CLUSTER, lambda request: ScriptedController._cluster(controller, request))
+        refused = quorum("describe", "--bootstrap-controller", follower.address)
+    assert refused.status == 1
+    assert "another node leads" in refused.err
 
 
 def test_an_address_is_required(quorum):
