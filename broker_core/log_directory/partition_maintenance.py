@@ -56,10 +56,12 @@ class PartitionMaintenance:
         pinned_offset: Callable[[TopicPartition], int | None],
         compaction_memory_bytes: Callable[[], int] = lambda: COMPACTION_MEMORY_BYTES,
         is_cleaner_enabled: bool = True,
+        stable_until: Callable[[TopicPartition], int | None] = lambda partition: None,
     ) -> None:
         """`compaction_memory_bytes`: for the keys of one pass. `is_cleaner_enabled` False: compacted topics are not
         changed and, as in Kafka, not deleted from by retention either."""
         self._pinned_offset = pinned_offset
+        self._stable_until = stable_until
         self._compaction_memory_bytes = compaction_memory_bytes
         self._is_cleaner_enabled = is_cleaner_enabled
         self._access = access
@@ -163,7 +165,10 @@ class PartitionMaintenance:
         try:
             is_full = True
             while is_full:
-                job = self._access.write(partition, lambda store: store.plan_compaction(self._clock.now_ms()))
+                now_ms, stable_until = self._clock.now_ms(), self._stable_until(partition)
+                job = self._access.write(
+                    partition, lambda store: store.plan_compaction(now_ms, stable_until=stable_until)
+                )
                 if job is None:
                     break
                 try:

@@ -98,9 +98,14 @@ class CleanedSegments:
     report: CompactionReport
 
 
-def plan_partition_compaction(writer: PartitionWriter, now_ms: int) -> CompactionJob | None:
-    """None: cleanup.policy has no `compact`, or nothing is dirty. `job.plan.is_due`: whether it should run now."""
+def plan_partition_compaction(
+    writer: PartitionWriter, now_ms: int, *, stable_until: int | None = None
+) -> CompactionJob | None:
+    """None: cleanup.policy has no `compact`, or nothing is dirty. `job.plan.is_due`: whether it should run now.
+
+    `stable_until`: the last stable offset of what all in-sync replicas have; None: the log's own."""
     log = writer.log
+    stable = log.last_stable_offset if stable_until is None else min(stable_until, log.last_stable_offset)
     with translated("planning compaction", writer.directory):
         listing = FolderListing.of(writer.fs.list_directory(writer.directory))
         remove_cleaned(writer.fs, writer.directory, listing)
@@ -109,7 +114,7 @@ def plan_partition_compaction(writer: PartitionWriter, now_ms: int) -> Compactio
             config=writer.config,
             checkpoint_offset=_checkpoint(writer),
             log_start_offset=log.log_start_offset,
-            last_stable_offset=log.last_stable_offset,
+            last_stable_offset=stable,
             log_end_offset=log.log_end_offset,
             now_ms=now_ms,
         )

@@ -261,9 +261,10 @@ class WritablePartition(PartitionRebuilder):
         """Removes every batch that reaches `offset` or begins after it."""
         maintenance.truncate_to(self._writer.loaded(), offset)
 
-    def plan_compaction(self, now_ms: int) -> CompactionJob | None:
-        """None: nothing to do now, according to min.cleanable.dirty.ratio and the compaction lags."""
-        job = plan_partition_compaction(self._writer.loaded(), now_ms)
+    def plan_compaction(self, now_ms: int, *, stable_until: int | None = None) -> CompactionJob | None:
+        """None: nothing to do now, according to min.cleanable.dirty.ratio and the compaction lags. `stable_until`: see
+        `plan_partition_compaction`."""
+        job = plan_partition_compaction(self._writer.loaded(), now_ms, stable_until=stable_until)
         return job if job is not None and job.plan.is_due else None
 
     def swap_compaction(self, cleaned: CleanedSegments) -> CompactionReport:

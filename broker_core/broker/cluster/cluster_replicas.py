@@ -212,6 +212,11 @@ class ClusterReplicas(ReplicaManager):
         """Those that are here."""
         return list(self._replicas)
 
+    def _stable_until(self, partition: TopicPartition) -> int | None:
+        """What is not committed may be truncated: it must not have replaced older records of its keys."""
+        replica = self._replicas.get(partition)
+        return None if replica is None else replica.bounds.last_stable_offset
+
     def high_watermark_of(self, partition: TopicPartition) -> int | None:
         replica = self._replicas.get(partition)
         return replica.high_watermark if isinstance(replica, ReplicatedReplica) else None

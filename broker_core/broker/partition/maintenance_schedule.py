@@ -52,6 +52,7 @@ class MaintenanceSchedule:
         compaction_memory_bytes: Callable[[], int] = lambda: COMPACTION_MEMORY_BYTES,
         is_cleaner_enabled: bool = True,
         pinned_offset: PinnedOffset,
+        stable_until: PinnedOffset = lambda partition: None,
         partitions: Callable[[], Iterable[TopicPartition]],
         on_bounds: Callable[[TopicPartition, PartitionBounds], None],
     ) -> None:
@@ -60,9 +61,11 @@ class MaintenanceSchedule:
         self._timers = timers
         self._interval_ms = interval_ms
         self._ask_pinned_offset = pinned_offset
+        self._ask_stable_until = stable_until
         self._partitions = partitions
         self._on_bounds = on_bounds
         self._pinned: dict[TopicPartition, int | None] = {}
+        self._stable: dict[TopicPartition, int | None] = {}
         self._maintenance = PartitionMaintenance(
             access,
             clock,
@@ -70,6 +73,7 @@ class MaintenanceSchedule:
             pinned_offset=self._pinned.get,
             compaction_memory_bytes=compaction_memory_bytes,
             is_cleaner_enabled=is_cleaner_enabled,
+            stable_until=self._stable.get,
         )
         self._due: dict[TopicPartition, bool] = {}
         """Whether retention is due, too."""
@@ -110,6 +114,8 @@ class MaintenanceSchedule:
         # One job at a time: only the job reads it, and it does not change while the job runs.
         self._pinned.clear()
         self._pinned[partition] = self._ask_pinned_offset(partition)
+        self._stable.clear()
+        self._stable[partition] = self._ask_stable_until(partition)
 
         def done(looked: _Looked) -> None:
             if looked.report is not None:

@@ -91,6 +91,7 @@ class ReplicaManager:
             compaction_memory_bytes=compaction_memory_bytes,
             is_cleaner_enabled=is_cleaner_enabled,
             pinned_offset=pinned_offset,
+            stable_until=self._stable_until,
             partitions=self._due_for_maintenance,
             on_bounds=self._bounds_moved,
         )
@@ -242,6 +243,10 @@ class ReplicaManager:
         replica = self._replicas.get(partition)
         if replica is not None:
             replica.learn_bounds(bounds)
+
+    def _stable_until(self, partition: TopicPartition) -> int | None:
+        """Up to where compaction may go; None: the partition's own last stable offset."""
+        return None
 
     def _due_for_maintenance(self) -> Iterable[TopicPartition]:
         """Returns all online partitions; tries to open the offline ones again."""

@@ -1,10 +1,12 @@
 import pytest
-from support.builders.builders import a_batch
+from support.builders.builders import SOME_TIME_MS, a_batch, a_record
+from support.nodes.replica_builders import T0
 from support.nodes.replicated_nodes import ReplicatedNode, ReplicatedNodes
 
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.model.exceptions import UnknownPartitionError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
+from broker_core.record.batch_reader import iter_headers, records_of
 
 
 @pytest.fixture
@@ -14,6 +16,11 @@ def brokers(tmp_path):
 
 def folders_of(brokers, node_id):
     return sorted(path.name.partition(".")[0] for path in (brokers.path / str(node_id)).iterdir() if path.is_dir())
+
+
+def offsets_in_log(brokers, node_id):
+    log = brokers.log_bytes(node_id)
+    return [record.offset for position, _ in iter_headers(log) for record in records_of(log, position)]
 
 
 def test_a_broker_opens_the_replicas_that_are_assigned_to_it_and_no_others(brokers):
@@ -118,3 +125,19 @@ def test_brokers_that_the_test_did_not_register_learn_nothing(brokers):
     brokers.create(replicas=(9,), leader=9)
     node.learn()
     assert node.replicas.leaders() == set() and not node.replicas._held
+
+
+def test_nothing_is_compacted_away_for_a_record_that_is_not_committed(brokers):
+    # The newer record of the key may be truncated; then the older one is all that is left.
+    brokers.create(cleanup_policy="compact", segment_bytes=300, min_cleanable_dirty_ratio="0.01", segment_ms=10)
+    leader = brokers[1]
+    for number in range(4):
+        leader.append(a_batch([a_record(0, value=b"%d" % number, timestamp_ms=SOME_TIME_MS + 100 * number)]), acks=1)
+    leader.timers.fire(brokers.clock.ms)
+    leader.replicas._maintenance.add(T0)
+    leader.settle()
+    assert len(offsets_in_log(brokers, 1)) == 4
+    brokers.exchange()
+    leader.replicas._maintenance.add(T0)
+    leader.settle()
+    assert len(offsets_in_log(brokers, 1)) < 4
