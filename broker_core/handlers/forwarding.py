@@ -14,7 +14,11 @@ from broker_core.controller.requests.registry import CONTROLLER_APIS, FORWARDED
 from broker_core.handlers.call import Call
 from broker_core.model.exceptions import StreamlogError
 
-FORWARDED_VERSIONS: Final[Mapping[int, range]] = {key: CONTROLLER_APIS[key].versions for key in FORWARDED}
+_DESCRIBE_QUORUM: Final = 55
+FORWARDED_VERSIONS: Final[Mapping[int, range]] = {
+    **{key: CONTROLLER_APIS[key].versions for key in FORWARDED},
+    _DESCRIBE_QUORUM: range(3),
+}
 
 
 def is_forwarded(node: BrokerNode, api_key: int, version: int) -> bool:

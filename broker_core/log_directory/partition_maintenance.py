@@ -19,7 +19,7 @@ from broker_core.model.exceptions import StorageError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import COMPACTION_MEMORY_BYTES
 from broker_core.ports import Clock, Entropy
-from broker_core.storage.compaction_run import CleanedSegments, CompactionReport
+from broker_core.storage.compaction_run import CleanedSegments, CompactionJob, CompactionReport
 from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.writable_partition import WritablePartition
 
@@ -145,6 +145,10 @@ class PartitionMaintenance:
             error=error,
         )
 
+    def _plan_compaction(self, store: WritablePartition) -> CompactionJob | None:
+        stable_until = self._stable_until(store.topic_partition)
+        return store.plan_compaction(self._clock.now_ms(), stable_until=stable_until)
+
     def _retain(self, store: WritablePartition, pinned_offset: int | None) -> tuple[int, int]:
         """(segments deleted, offsets deleted)."""
         start = store.bounds().log_start_offset
@@ -165,10 +169,7 @@ class PartitionMaintenance:
         try:
             is_full = True
             while is_full:
-                now_ms, stable_until = self._clock.now_ms(), self._stable_until(partition)
-                job = self._access.write(
-                    partition, lambda store: store.plan_compaction(now_ms, stable_until=stable_until)
-                )
+                job = self._access.write(partition, self._plan_compaction)
                 if job is None:
                     break
                 try:

@@ -7,7 +7,9 @@ from support.brokers.cluster_in_process import ClusterInProcess
 from support.builders.builders import a_batch, a_transactional_batch
 
 from broker_core.broker.settings.broker_config import parse_broker_config
+from broker_core.client.quorum_description import describe_quorum
 from broker_core.cluster import GroupOffset, TransactionalProducer
+from broker_core.model.client_settings import parse_client_settings
 from broker_core.model.exceptions import DirectoryLockedError, StreamlogError, TopicExistsError
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
 from broker_core.record.batch_reader import iter_headers, records_of
@@ -172,3 +174,11 @@ def test_a_node_that_goes_costs_no_acknowledged_record_and_catches_up_when_it_co
     client.append(partition, a_batch(1))
     until(lambda: in_sync_with(cluster, partition) == [1, 2, 3], f"node {victim} is not in sync again")
     assert values_in(client, partition) == [b"value-0", b"value-1", b"value-0", b"value-0"]
+
+
+def test_requests_for_the_active_controller_are_answered_by_every_node(cluster, client):
+    leader_id = cluster.on_loop(cluster.controller_id)
+    for node_id in cluster.servers:
+        servers = cluster.settings(node_id)["listeners"].split(",")[0].removeprefix("PLAINTEXT://")
+        found = describe_quorum(parse_client_settings({"bootstrap.servers": servers}))
+        assert (found.leader_id, sorted(each.node_id for each in found.replicas)) == (leader_id, [1, 2, 3])
