@@ -54,7 +54,7 @@ def ask(controllers):
     pools = []
 
     def call(key, values):
-        version = message_types(key, {19: 7, 44: 1, 32: 4}.get(key, 3))
+        version = message_types(key, {19: 7, 44: 1, 32: 4, 57: 2}.get(key, 3))
         answers = []
         for address in addresses:
             settings = parse_client_settings({"bootstrap.servers": address})
@@ -162,6 +162,50 @@ def test_access_rules_are_answered_as_a_real_controller_does(ask):
     assert ours.filter_results == theirs.filter_results
     theirs, ours = ask(DESCRIBE_ACLS, filter_of())
     assert acls_of(ours) == acls_of(theirs)
+
+
+def update(name, level, kind):
+    return {"feature": name, "max_version_level": level, "upgrade_type": kind}
+
+
+@pytest.mark.parametrize(
+    "updates",
+    [
+        [update("transaction.version", 1, 1)],
+        [update("transaction.version", 3, 1)],
+        [update("transaction.version", 1, 7)],
+        [update("transaction.version", -1, 2)],
+        [update("foo.version", 1, 1)],
+        [update("metadata.version", 29, 2)],
+        [update("metadata.version", 29, 3)],
+        [update("metadata.version", 29, 1)],
+        [update("transaction.version", 2, 1)],
+        [update("transaction.version", 1, 2), update("streams.version", 0, 2)],
+        [update("transaction.version", 2, 1), update("streams.version", 1, 1)],
+        [update("eligible.leader.replicas.version", 0, 2)],
+        [update("eligible.leader.replicas.version", 1, 1)],
+    ],
+    ids=str,
+)
+def test_changes_of_features_are_answered_as_a_real_controller_does(ask, updates):
+    theirs, ours = ask(57, {"feature_updates": updates, "timeout": 30_000, "validate_only": False})
+    assert (ours.error_code, ours.error_message or "") == (theirs.error_code, theirs.error_message or "")
+
+
+def test_kafkas_tool_changes_a_feature_through_a_broker(controllers):
+    *_, brokers = controllers
+    tool = ("org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", brokers.bootstrap_servers)
+
+    def level():
+        lines = kafka_tools.kafka_tool(*tool, "describe").splitlines()
+        (line,) = [line for line in lines if "share.version" in line]
+        return line.split("FinalizedVersionLevel:")[1].split()[0]
+
+    for word, wanted in (("downgrade", "0"), ("upgrade", "1")):
+        kafka_tools.kafka_tool(*tool, word, "--feature", f"share.version={wanted}")
+        deadline = time.monotonic() + SECONDS
+        while level() != wanted:
+            assert time.monotonic() < deadline
 
 
 def test_a_broker_enforces_the_rules_that_are_stored_and_forwards_new_ones(ask, controllers):

@@ -18,6 +18,7 @@ from broker_core.controller.requests import (
     partition_reassignments,
     registrations,
     topics,
+    update_features,
     users_and_quotas,
 )
 from broker_core.controller.requests.controller_api import ControllerApi
@@ -43,6 +44,7 @@ CONTROLLER_APIS: Final[Mapping[int, ControllerApi]] = {
         broker_registration.API,
         broker_heartbeat.API,
         registrations.UNREGISTER_BROKER,
+        update_features.API,
         allocate_producer_ids.API,
         registrations.CONTROLLER_REGISTRATION,
         assign_replicas_to_dirs.API,
@@ -52,5 +54,6 @@ CONTROLLER_APIS: Final[Mapping[int, ControllerApi]] = {
 FORWARDED: Final = frozenset({19, 20, 33, 37, 43, 44, 45, 46, 49, 51, 64})
 """What a broker of ours sends on for its clients, as it came."""
 
-IN_ENVELOPES: Final = FORWARDED | {30, 31}
-"""What Kafka's brokers send on, with the client's name: access rules are changed for known clients only."""
+IN_ENVELOPES: Final = FORWARDED | {30, 31, 57}
+"""What Kafka's brokers send on, with the client's name: access rules are changed for known clients only. A broker of
+ours does not offer changes of features yet."""

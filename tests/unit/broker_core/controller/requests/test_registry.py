@@ -84,6 +84,12 @@ def values_of(key, cluster):
         },
         45: {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "replicas": [2, 1]}]}], "timeout": 1000},
         46: {"topics": None, "timeout": 1000},
+        57: {
+            "feature_updates": [
+                {"feature": "group.version", "max_version_level": 1, "upgrade_type": 1, "allow_downgrade": False}
+            ],
+            "timeout": 1000,
+        },
         56: {
             **sender,
             "topics": [
