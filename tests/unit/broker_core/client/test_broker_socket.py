@@ -173,4 +173,4 @@ def test_a_port_without_tls_is_reported():
 def test_connecting_without_tls_to_a_tls_port_is_reported():
     refusal = pytest.raises(Exception, match=r"security.protocol|closed the connection|broke")
     with ScriptedBroker(tls=server_context()) as broker, refusal:
-        broker.client(default__api__timeout__ms=300).describe_topics(["t"])
+        broker.client(default__api__timeout__ms=1000).describe_topics(["t"])

@@ -212,8 +212,8 @@ def test_the_brokers_reasons_are_reported(client, leader):
 
 def test_an_append_that_never_succeeds_ends_with_the_delivery_timeout(leader, broker):
     leader.before = lambda header: produced(-1, ErrorCode.not_enough_replicas)
-    with pytest.raises(RequestTimedOutError, match=r"200 ms \(delivery.timeout.ms\).*min.insync.replicas"):
-        broker.client(delivery__timeout__ms=200).append(T0, batches(1))
+    with pytest.raises(RequestTimedOutError, match=r"800 ms \(delivery.timeout.ms\).*min.insync.replicas"):
+        broker.client(delivery__timeout__ms=800).append(T0, batches(1))
 
 
 def test_an_invalid_append_is_not_sent(client, leader):

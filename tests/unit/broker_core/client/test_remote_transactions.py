@@ -87,10 +87,10 @@ def test_ending_waits_until_the_markers_are_written(client, coordinator, broker)
 
 
 def test_missing_markers_are_reported(broker, coordinator):
-    client = broker.client(delivery__timeout__ms=100)
+    client = broker.client(delivery__timeout__ms=600)
     producer = begin(client, "a", T0)
     coordinator.entries["a"].markers_left = 10**6
-    with pytest.raises(RequestTimedOutError, match="'a' are decided, but their markers were not written within 100 ms"):
+    with pytest.raises(RequestTimedOutError, match="'a' are decided, but their markers were not written within 600 ms"):
         client.end_transaction(producer, commit=True)
 
 

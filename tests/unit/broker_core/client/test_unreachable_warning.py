@@ -83,7 +83,7 @@ def test_each_unreachable_address_is_warned_about_once_before_the_call_fails(cap
     ports = closed_port(), closed_port()
     with ScriptedBroker() as broker:
         addresses = ",".join(f"127.0.0.1:{port}" for port in ports)
-        client = broker.client(bootstrap__servers=addresses, default__api__timeout__ms=100)
+        client = broker.client(bootstrap__servers=addresses, default__api__timeout__ms=600)
     with pytest.raises(BrokerUnavailableError):
         client.describe_topics()
     said = [each.message for each in caplog.records if each.name == "broker_core.client.unreachable_warning"]
