@@ -6,10 +6,12 @@ with the fixtures that it asks for. One that connects to a Spark Connect server 
 """
 
 import inspect
+import itertools
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -57,6 +59,15 @@ def names_of(spark):
     }
 
 
+def are_free(*ports):
+    """For the brokers of a cluster, which have ports one after the other."""
+    for port in ports:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return False
+    return True
+
+
 class PageRun:
     """Runs the examples of one page."""
 
@@ -64,7 +75,7 @@ class PageRun:
         self._request = request
         self._data = data
         self._names = {}
-        self._port = str(free_ports(1)[0])
+        self._port = next(port for port in (free_ports(1)[0] for _ in range(100)) if are_free(port + 1, port + 2))
         self._beside = None
         request.addfinalizer(self._stop_the_one_beside)
 
@@ -74,8 +85,8 @@ class PageRun:
 
     def _of_this_test(self, text):
         text = text.replace("/data/", f"{self._data}/")
-        for place in ("--port ", "127.0.0.1:"):
-            text = text.replace(f"{place}9092", f"{place}{self._port}")
+        for place, number in itertools.product(("--port ", "127.0.0.1:"), range(3)):
+            text = text.replace(f"{place}{9092 + number}", f"{place}{self._port + number}")
         if DOCUMENTED_BROKERS.search(text):
             broker = self._request.getfixturevalue("streamlog_broker")
             text = DOCUMENTED_BROKERS.sub(broker.bootstrap_servers, text)
