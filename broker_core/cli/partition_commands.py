@@ -97,7 +97,9 @@ def elect(
 
         chosen = None if topic is None else partitions_of(admin, topic, partition)
         if unclean and not yes and sys.stdin.isatty():
-            typer.confirm("Elect replicas that are not in sync? Records that they do not have are lost.", abort=True)
+            typer.confirm(
+                "Elect replicas that are not in sync? Records that they do not have are lost.", abort=True, err=True
+            )
         outcomes = admin.elect(ElectionKind.PREFERRED if preferred else ElectionKind.UNCLEAN, chosen)
     _show_elections(outcomes, as_json=as_json)
 

@@ -46,7 +46,7 @@ def open_identity(
         if cluster_id is None:
             raise DirectoryFormatError(
                 f"{path} has no {META_PROPERTIES_FILE_NAME}: give --cluster-id, the same for all nodes of the cluster"
-                " (a UUID as 22 characters of base64, as kafka-storage random-uuid prints it)"
+                " (a UUID as 22 characters of base64, as streamlog storage random-uuid prints it)"
             )
         found = MetaProperties(cluster_id=cluster_id, directory_id=random_id(entropy), node_id=shown_id, is_ours=False)
         write_atomically(fs, file_path, encode_meta_properties(found))

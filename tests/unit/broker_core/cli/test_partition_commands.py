@@ -1,14 +1,21 @@
 """`streamlog partitions …`, decided by a controller of ours: see fronted_cluster. The last test is at three nodes."""
 
+import io
 import json
 import time
 
 import pytest
 from support.controller.fronted_cluster import FrontedCluster
 
+from broker_core.cli.command_line import run
 from broker_core.protocol.api_table import ApiKey
 
 SECONDS = 60
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
 
 @pytest.fixture
@@ -256,6 +263,18 @@ def test_an_unclean_election_gives_a_partition_without_a_leader_any_live_replica
         {"topic": "t", "partition": 1, "result": "not needed", "error": None},
     ]
     assert listed(partitions("list", "--topic", "t", "--json"))[0][1] == 1
+
+
+@pytest.mark.parametrize(("answer", "status", "leader"), [("n\n", 130, None), ("y\n", 0, 1)])
+def test_on_a_terminal_an_unclean_election_is_confirmed(cluster, capsys, monkeypatch, answer, status, leader):
+    cluster.small.fence(1)
+    cluster.small.fence(2)
+    cluster.small.beat(1)
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    words = ["partitions", "elect", "--unclean", "--topic", "t", "--bootstrap-server", cluster.address]
+    assert run(words) == status
+    assert "Records that they do not have are lost." in capsys.readouterr().err
+    assert cluster.small.partition("t").leader == (-1 if leader is None else leader)
 
 
 def test_a_failed_election_is_an_error_with_its_partition(partitions, cluster):

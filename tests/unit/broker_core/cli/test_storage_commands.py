@@ -1,8 +1,11 @@
 """`streamlog storage …`; the bytes are compared with those of Kafka's own tool in tests/conformance."""
 
 import re
+import subprocess
+import sys
 
 import pytest
+from support.brokers.reachable_broker import free_ports
 
 from broker_core.log_directory.meta_properties import decode_meta_properties
 from broker_core.log_directory.quorum_directory import open_quorum_log
@@ -245,3 +248,47 @@ def test_a_controller_of_ours_names_the_features_that_it_does_not_begin_with(nod
     formatted(node(**STATIC), *options)
     with pytest.raises(DirectoryFormatError, match=rf"does not begin, first with {what}: format it without"):
         open_quorum_log(OsFileSystem(), str(data))
+
+
+# Nodes of ours, each a process
+
+START_SECONDS = 60
+
+
+def served(config):
+    return subprocess.Popen(
+        [sys.executable, "-m", "broker_core.cli.main", "broker", "--config", str(config)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def static_node(node):
+    """The settings of a broker and controller that is the only voter."""
+    broker_port, controller_port = free_ports(2)
+    return node(
+        controller__quorum__voters=f"1@127.0.0.1:{controller_port}",
+        listeners=f"PLAINTEXT://127.0.0.1:{broker_port},CONTROLLER://127.0.0.1:{controller_port}",
+        listener__security__protocol__map="CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    )
+
+
+def test_a_node_of_ours_runs_in_a_formatted_directory_and_keeps_its_identity(static_node, formatted, data):
+    formatted(static_node)
+    before = (data / "meta.properties").read_bytes()
+    with served(static_node) as process:
+        try:
+            assert process.stdout.readline().startswith("streamlog broker is ready:"), process.stderr.read()
+        finally:
+            process.terminate()
+            process.communicate(timeout=START_SECONDS)
+    assert process.returncode == 0
+    assert (data / "meta.properties").read_bytes() == before
+
+
+def test_a_node_of_ours_says_at_its_start_what_a_directory_was_formatted_for(node, formatted, static_node, data):
+    formatted(static_node, "--release-version", "4.1")
+    with served(static_node) as process:
+        _, errors = process.communicate(timeout=START_SECONDS)
+    assert process.returncode == 1
+    assert "asks for a new cluster that this version does not begin" in errors.splitlines()[-1]
