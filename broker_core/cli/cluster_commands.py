@@ -51,9 +51,12 @@ def start(
     """
     # Imported here, so that a wrong argument and --help are answered at once.
     from broker_core.cli.cluster_run import ClusterRun
+    from broker_core.cli.forked_process import fork_program
     from broker_core.server.local.cluster_layout import open_layout
     from broker_core.server.local.local_cluster import LocalCluster
 
-    run = ClusterRun(LocalCluster(open_layout(path, node_count=nodes, port=port)), restarts=restart)
+    run = ClusterRun(
+        LocalCluster(open_layout(path, node_count=nodes, port=port), start_process=fork_program), restarts=restart
+    )
     if not run.until_stopped():
         raise typer.Exit(ERROR)

@@ -73,6 +73,7 @@ async def _run(config: BrokerConfig, given: Mapping[str, str], cluster_id: str |
         print(READY, *(f"{one.name}://{one.advertised}" for one in server.config.listeners), flush=True)
     error = await ended
     starting.cancel()
+    await asyncio.wait({starting})
     _log.info("node=%d stopping", server.config.node_id)
     if error is not None:
         await server.kill()

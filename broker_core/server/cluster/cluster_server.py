@@ -133,9 +133,13 @@ class ClusterServer:
         await self._ready.wait()
 
     async def stop(self) -> None:
+        """If it has not started yet, `start` must have ended by a cancellation."""
         await self._session.leave(_LEAVING_SESSIONS * self._limits.session_timeout_ms / 1000)
         self._close_links()
-        await self._broker.stop()
+        if self._broker.is_ready:
+            await self._broker.stop()
+        else:
+            self.node.abandon()  # nobody was let in; the start, which was cancelled, has closed the rest
         await self._quorum.stop()
         self._lock.release()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from broker_core.model.exceptions import BrokerUnavailableError, MalformedMessageError
 from broker_core.server.local.cluster_layout import ClusterLayout
-from broker_core.server.local.node_process import NodeProcess
+from broker_core.server.local.node_process import NodeProcess, StartProcess, start_program
 
 if TYPE_CHECKING:
     from broker_core.server.local.cluster_questions import PartitionAnswer
@@ -29,9 +29,9 @@ _SLEEP_SECONDS: Final = 0.02
 class LocalCluster:
     """Not thread-safe. Nothing is started before `start`."""
 
-    def __init__(self, layout: ClusterLayout) -> None:
+    def __init__(self, layout: ClusterLayout, *, start_process: StartProcess = start_program) -> None:
         self.layout = layout
-        self.nodes = tuple(NodeProcess(place, layout.cluster_id) for place in layout.nodes)
+        self.nodes = tuple(NodeProcess(place, layout.cluster_id, start_process=start_process) for place in layout.nodes)
 
     @property
     def bootstrap_servers(self) -> str:

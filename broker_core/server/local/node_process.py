@@ -13,8 +13,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
 from broker_core.model.exceptions import BrokerUnavailableError
 from broker_core.server.local.cluster_layout import NodePlace
@@ -26,13 +27,45 @@ _LOG_END_BYTES: Final = 64 * 1024
 _SLEEP_SECONDS: Final = 0.01
 
 
+class ChildProcess(Protocol):
+    """The part of `subprocess.Popen` that is used here."""
+
+    pid: int
+
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int) -> None: ...
+
+
+StartProcess = Callable[[Sequence[str], IO[bytes]], ChildProcess]
+"""Starts `streamlog` with these arguments, in a session of its own: Ctrl-C is for the process that looks after all
+nodes. stdout is a pipe, stderr that file."""
+
+
+def start_program(arguments: Sequence[str], log: IO[bytes]) -> ChildProcess:
+    """Anew, with an interpreter of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "broker_core.cli.main", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        start_new_session=True,
+    )
+
+
 class NodeProcess:
     """Not thread-safe. Nothing is started before `spawn`."""
 
-    def __init__(self, place: NodePlace, cluster_id: str) -> None:
+    def __init__(self, place: NodePlace, cluster_id: str, *, start_process: StartProcess = start_program) -> None:
         self.place = place
         self._cluster_id = cluster_id
-        self._process: subprocess.Popen[bytes] | None = None
+        self._start_process = start_process
+        self._process: ChildProcess | None = None
         self._output: IO[bytes] | None = None
         self._said = b""
         self._log_start = 0
@@ -81,16 +114,10 @@ class NodeProcess:
         assert not self.is_running, f"node {self.node_id} runs already, as process {self.pid}"
         self._close_output()
         self._said, self._is_paused = b"", False
-        command = [
-            *(sys.executable, "-m", "broker_core.cli.main", "broker"),
-            *("--config", str(self.place.properties_path), "--cluster-id", self._cluster_id),
-        ]
+        arguments = ("broker", "--config", str(self.place.properties_path), "--cluster-id", self._cluster_id)
         with self.place.log_path.open("ab") as log:
             self._log_start = log.tell()
-            # A session of its own: Ctrl-C is for the process that looks after all nodes.
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-            )
+            self._process = self._start_process(arguments, log)
         self.place.pid_path.write_text(f"{self.pid}\n")
         assert self._process.stdout is not None
         self._output = self._process.stdout

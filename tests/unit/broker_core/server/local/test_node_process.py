@@ -70,3 +70,18 @@ def test_a_node_that_does_not_start_says_why(tmp_path):
         LocalCluster(layout),
     ):
         pass
+
+
+def test_a_node_without_a_majority_stops_at_the_first_signal(tmp_path):
+    """It went on for ever: it waited for the orderly end of a broker that had not begun."""
+    layout = open_layout(tmp_path, node_count=2, is_port_random=True)
+    node = LocalCluster(layout).node(1)
+    node.spawn()
+    try:
+        wait_for(lambda: "node=1 is registering" in node.place.log_path.read_text())
+        assert not node.is_ready
+        node.ask_to_stop()
+        node.wait_until_stopped(timeout_seconds=SECONDS)
+        assert node.how_it_ended() == "ended with 0"
+    finally:
+        node.kill()
