@@ -12,7 +12,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.runs.examples import examples
 from support.spark.interleaved_actors import Actor, ActorKilled, PausingCluster
@@ -189,6 +189,9 @@ class Simulation:
             decided = last_decision(self.world.cluster, self.identity)
             if decided is None or decided.batch <= batch:
                 self.world.sink().run_batch(batch, *rows_of_batch(batch))
+        if self.ends_together:
+            # What a fenced driver could not abort any more blocks readers until it has timed out.
+            self.world.pass_time(TIMEOUT_MS + 1)
         self.check()
         assert Counter(self.world.readable()) == Counter(
             row for batch in range(BATCH_COUNT) for rows in rows_of_batch(batch) for row in rows
@@ -219,6 +222,7 @@ a_schedule = given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.boole
 
 
 @a_schedule
+@example(61, False, False, True)  # a zombie's transaction blocked readers at the end
 @examples(25)
 def test_in_any_interleaving_only_decided_rows_exist_once(seed, knows_query, spark_notices, ends_together):
     simulate(seed, knows_query, spark_notices, ends_together)
