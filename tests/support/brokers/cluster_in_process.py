@@ -43,9 +43,13 @@ class ClusterInProcess:
         self.ended: list[Exception] = []
 
     def __enter__(self):
-        self._thread.start()
+        self.open()
         self._run(self._start_all(range(1, self._count + 1)))
         return self
+
+    def open(self):
+        """Without a node."""
+        self._thread.start()
 
     def __exit__(self, *_):
         for node_id in list(self.servers):
@@ -65,6 +69,20 @@ class ClusterInProcess:
 
     def start(self, node_id):
         self._run(self._start_all([node_id]))
+
+    def start_and_stop_alone(self, node_id):
+        """A node that finds no majority, and is stopped while it waits."""
+
+        async def run():
+            self._new_server(node_id)
+            starting = asyncio.ensure_future(self.servers[node_id].start())
+            await asyncio.sleep(1)
+            assert not starting.done()
+            starting.cancel()
+            await asyncio.wait([starting])
+            await self.servers.pop(node_id).stop()
+
+        self._run(run())
 
     def stop(self, node_id):
         self._run(self.servers.pop(node_id).stop())
@@ -99,16 +117,19 @@ class ClusterInProcess:
 
     async def _start_all(self, node_ids):
         for node_id in node_ids:
-            given = self.settings(node_id)
-            self.servers[node_id] = ClusterServer(
-                parse_broker_config(given),
-                parse_quorum_settings(given, is_broker=True),
-                parse_replica_limits(given),
-                cluster_id=CLUSTER_ID,
-                on_end=self.ended.append,
-            )
+            self._new_server(node_id)
         async with asyncio.timeout(60):
             await asyncio.gather(*(self.servers[node_id].start() for node_id in node_ids))
+
+    def _new_server(self, node_id):
+        given = self.settings(node_id)
+        self.servers[node_id] = ClusterServer(
+            parse_broker_config(given),
+            parse_quorum_settings(given, is_broker=True),
+            parse_replica_limits(given),
+            cluster_id=CLUSTER_ID,
+            on_end=self.ended.append,
+        )
 
     def _run(self, work):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(90)

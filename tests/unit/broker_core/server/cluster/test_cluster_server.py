@@ -182,3 +182,11 @@ def test_requests_for_the_active_controller_are_answered_by_every_node(cluster, 
         servers = cluster.settings(node_id)["listeners"].split(",")[0].removeprefix("PLAINTEXT://")
         found = describe_quorum(parse_client_settings({"bootstrap.servers": servers}))
         assert (found.leader_id, sorted(each.node_id for each in found.replicas)) == (leader_id, [1, 2, 3])
+
+
+def test_a_node_that_finds_no_majority_stops_when_it_is_asked_to(tmp_path):
+    cluster = ClusterInProcess(tmp_path)
+    cluster.open()
+    cluster.start_and_stop_alone(1)
+    cluster.start_and_stop_alone(1)  # the directory and the ports are free again
+    cluster.__exit__()
