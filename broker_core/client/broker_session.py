@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from broker_core.client.connection_pool import ConnectionPool
@@ -15,7 +15,7 @@ from broker_core.client.deadline import Deadline
 from broker_core.client.replica_settings import ReplicaSettings
 from broker_core.log_directory.broker_epoch import stored_broker_epoch, write_broker_epoch
 from broker_core.metadata.broker_lifecycle import BrokerLifecycle, LifecycleHeartbeat, LifecycleState, Registration
-from broker_core.metadata.broker_messages import heartbeat_message, registration_message
+from broker_core.metadata.broker_messages import BrokerIdentity, session_message, take_session_answer
 from broker_core.model.client_settings import BrokerAddress, ClientSettings
 from broker_core.model.exceptions import RemoteError
 from broker_core.ports import Clock, FileSystem
@@ -45,8 +45,16 @@ class BrokerSession:
         on_state: Callable[[LifecycleState], None],
         on_end: Callable[[Exception], None],
     ) -> None:
-        self._settings, self._identity, self._fs, self._clock = settings, identity, fs, clock
-        self._incarnation_id = incarnation_id
+        assert identity.cluster_id is not None, "a broker registers in a cluster that it knows"
+        self._settings, self._fs, self._clock = settings, fs, clock
+        self._identity = BrokerIdentity(
+            node_id=settings.node_id,
+            cluster_id=identity.cluster_id,
+            incarnation_id=incarnation_id,
+            directory_id=identity.directory_id,
+            listeners={settings.listener: settings.address},
+            rack=settings.rack,
+        )
         self._controller, self._metadata_offset = controller, metadata_offset
         self._on_state, self._on_end = on_state, on_end
         self._lock = threading.Lock()
@@ -115,32 +123,13 @@ class BrokerSession:
 
     def _ask(self, pool: ConnectionPool, address: BrokerAddress, asked: Registration | LifecycleHeartbeat) -> None:
         deadline = Deadline(_ANSWER_MS, setting="broker.session.timeout.ms")
-        (answer,) = pool.connection(address, deadline).ask([self._message(asked)], deadline)
-        with self._lock:
-            now_ms = self._clock.now_ms()
-            if isinstance(asked, LifecycleHeartbeat):
-                self._lifecycle.on_heartbeat(
-                    answer.error_code,
-                    is_fenced=answer.is_fenced,
-                    should_shut_down=answer.should_shut_down,
-                    now_ms=now_ms,
-                )
-                return
-            if not answer.error_code:
-                write_broker_epoch(self._fs, self._settings.log_dir, answer.broker_epoch)
-            self._lifecycle.on_registered(answer.error_code, answer.broker_epoch, now_ms)
-
-    def _message(self, asked: Registration | LifecycleHeartbeat) -> Any:
+        (answer,) = pool.connection(address, deadline).ask([session_message(asked, self._identity)], deadline)
         settings = self._settings
-        if isinstance(asked, LifecycleHeartbeat):
-            return heartbeat_message(asked, node_id=settings.node_id)
-        assert self._identity.cluster_id is not None, "a broker registers in a cluster that it knows"
-        return registration_message(
-            asked,
-            node_id=settings.node_id,
-            cluster_id=self._identity.cluster_id,
-            incarnation_id=self._incarnation_id,
-            directory_id=self._identity.directory_id,
-            listeners={settings.listener: settings.address},
-            rack=settings.rack,
-        )
+        with self._lock:
+            take_session_answer(
+                self._lifecycle,
+                asked,
+                answer,
+                save_epoch=lambda broker_epoch: write_broker_epoch(self._fs, settings.log_dir, broker_epoch),
+                now_ms=self._clock.now_ms(),
+            )

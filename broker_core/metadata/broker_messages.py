@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from broker_core.metadata.broker_lifecycle import LifecycleHeartbeat, Registration
+from broker_core.metadata.broker_lifecycle import BrokerLifecycle, LifecycleHeartbeat, Registration
 from broker_core.metadata.metadata_version import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.protocol.message_builder import build
@@ -26,40 +27,71 @@ FEATURES: Final[Mapping[str, tuple[int, int]]] = {
 _PLAINTEXT: Final = 0
 
 
-def registration_message(
-    asked: Registration,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerIdentity:
+    """What a broker says of itself when it registers. `incarnation_id`: of this process; `listeners`: the advertised
+    addresses."""
+
+    node_id: int
+    cluster_id: str
+    incarnation_id: UUID
+    directory_id: UUID
+    listeners: Mapping[str, BrokerAddress]
+    rack: str | None
+
+
+def session_message(asked: Registration | LifecycleHeartbeat, identity: BrokerIdentity) -> Any:
+    """The request of a broker's session."""
+    if isinstance(asked, LifecycleHeartbeat):
+        return _heartbeat(asked, node_id=identity.node_id)
+    return _registration(asked, identity)
+
+
+def take_session_answer(
+    lifecycle: BrokerLifecycle,
+    asked: Registration | LifecycleHeartbeat,
+    answer: Any,
     *,
-    node_id: int,
-    cluster_id: str,
-    incarnation_id: UUID,
-    directory_id: UUID,
-    listeners: Mapping[str, BrokerAddress],
-    rack: str | None,
-) -> Any:
+    save_epoch: Callable[[int], None],
+    now_ms: int,
+) -> None:
+    """Tells the lifecycle of an answer. `save_epoch` comes before it: a registration that is not noted would count as
+    a lost directory after the next start."""
+    if isinstance(asked, LifecycleHeartbeat):
+        lifecycle.on_heartbeat(
+            answer.error_code, is_fenced=answer.is_fenced, should_shut_down=answer.should_shut_down, now_ms=now_ms
+        )
+        return
+    if not answer.error_code:
+        save_epoch(answer.broker_epoch)
+    lifecycle.on_registered(answer.error_code, answer.broker_epoch, now_ms)
+
+
+def _registration(asked: Registration, identity: BrokerIdentity) -> Any:
     """BrokerRegistration 4: the first whose features may begin at level 0."""
     from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 
     values = {
-        "broker_id": node_id,
-        "cluster_id": cluster_id,
-        "incarnation_id": incarnation_id,
+        "broker_id": identity.node_id,
+        "cluster_id": identity.cluster_id,
+        "incarnation_id": identity.incarnation_id,
         "listeners": [
             {"name": name, "host": address.host, "port": address.port, "security_protocol": _PLAINTEXT}
-            for name, address in listeners.items()
+            for name, address in identity.listeners.items()
         ],
         "features": [
             {"name": name, "min_supported_version": low, "max_supported_version": high}
             for name, (low, high) in FEATURES.items()
         ],
-        "rack": rack,
+        "rack": identity.rack,
         "is_migrating_zk_broker": False,
-        "log_dirs": [directory_id],
+        "log_dirs": [identity.directory_id],
         "previous_broker_epoch": asked.previous_broker_epoch,
     }
     return build(BrokerRegistrationRequest, values)
 
 
-def heartbeat_message(asked: LifecycleHeartbeat, *, node_id: int) -> Any:
+def _heartbeat(asked: LifecycleHeartbeat, *, node_id: int) -> Any:
     """LifecycleHeartbeat 1."""
     from kio.schema.broker_heartbeat.v1.request import BrokerHeartbeatRequest
 

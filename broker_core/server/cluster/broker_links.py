@@ -10,7 +10,7 @@ from broker_core.broker.callback_errors import OnError, log_callback_errors
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import BrokerUnavailableError
 from broker_core.protocol.api_table import api_label
-from broker_core.server.cluster.controller_link import NO_ANSWER
+from broker_core.server.cluster.leader_connection import NO_ANSWER
 from broker_core.server.quorum.peer_connection import PeerConnection
 
 _ANSWER_SECONDS: Final = 10.0

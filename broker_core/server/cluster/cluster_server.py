@@ -25,6 +25,7 @@ from broker_core.log_directory.meta_properties import MetaProperties
 from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
 from broker_core.log_directory.system_ports import SystemEntropy
 from broker_core.metadata.broker_lifecycle import LifecycleState
+from broker_core.metadata.broker_messages import BrokerIdentity
 from broker_core.metadata.controller import random_id
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import DirectoryLockedError, QuorumError
@@ -82,13 +83,17 @@ class ClusterServer:
         self.config = self._broker.config
         identity = self._quorum.node.identity
         self._session = ControllerSession(
-            identity,
+            BrokerIdentity(
+                node_id=identity.node_id,
+                cluster_id=identity.cluster_id or "",
+                incarnation_id=random_id(SystemEntropy()),
+                directory_id=identity.directory_id,
+                listeners=self.config.endpoints,
+                rack=self.config.broker_rack,
+            ),
             fs=self._fs,
             clock=self._clock,
             log_dir=self._log_dir,
-            listeners=self.config.endpoints,
-            rack=self.config.broker_rack,
-            incarnation_id=random_id(SystemEntropy()),
             heartbeat_interval_ms=limits.heartbeat_interval_ms,
             answer_ms=limits.session_timeout_ms // 2,
             leader=leader,

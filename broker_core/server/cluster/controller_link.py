@@ -16,20 +16,12 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.broker.callback_errors import OnError, log_callback_errors
 from broker_core.model.client_settings import BrokerAddress
-from broker_core.model.exceptions import (
-    BrokerUnavailableError,
-    MalformedMessageError,
-    RequestTimedOutError,
-    UnsupportedVersionError,
-)
+from broker_core.model.exceptions import RequestTimedOutError, UnsupportedVersionError
 from broker_core.protocol.api_table import api_label
-from broker_core.server.quorum.peer_connection import PeerConnection
+from broker_core.server.cluster.leader_connection import NO_ANSWER, LeaderConnection
 
 _PAUSE_SECONDS: Final = 0.02
 _log: Final = logging.getLogger(__name__)
-
-NO_ANSWER: Final = (OSError, BrokerUnavailableError, MalformedMessageError, asyncio.IncompleteReadError)
-"""What a `PeerConnection` raises when the other node does not answer."""
 
 
 class ControllerLink:
@@ -37,11 +29,10 @@ class ControllerLink:
     running loop."""
 
     def __init__(self, leader: Callable[[], BrokerAddress | None], *, timeout_seconds: float) -> None:
-        self._leader = leader
+        self._connection = LeaderConnection(leader)
         self._timeout_seconds = timeout_seconds
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()
-        self._connection: PeerConnection | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, message: Any, on_answer: Callable[[Any], None], on_error: OnError) -> None:
@@ -53,8 +44,7 @@ class ControllerLink:
         """What is under way is not answered any more."""
         for task in list(self._tasks):
             task.cancel()
-        if self._connection is not None:
-            self._connection.close()
+        self._connection.close()
 
     async def _ask(self, message: Any, on_answer: Callable[[Any], None], on_error: OnError) -> None:
         label = api_label(message.__api_key__)
@@ -77,7 +67,7 @@ class ControllerLink:
         key, version = message.__api_key__, message.__version__
         while True:
             async with self._turn:
-                connection = self._connection_to_leader()
+                connection = self._connection.current()
                 if connection is not None:
                     try:
                         answer = await connection.ask(key, range(version, version + 1), lambda version: message)
@@ -86,15 +76,6 @@ class ControllerLink:
                     except NO_ANSWER as error:
                         _log.debug("controller %s does not answer: %s", connection.address, error)
             await asyncio.sleep(_PAUSE_SECONDS)
-
-    def _connection_to_leader(self) -> PeerConnection | None:
-        address = self._leader()
-        if self._connection is not None and self._connection.address != address:
-            self._connection.close()
-            self._connection = None
-        if self._connection is None and address is not None:
-            self._connection = PeerConnection(address)
-        return self._connection
 
 
 def _is_from_another(answer: Any) -> bool:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final
-from uuid import UUID
+from collections.abc import Callable
+from typing import Final
 
 from broker_core.log_directory.broker_epoch import stored_broker_epoch, write_broker_epoch
 from broker_core.metadata.broker_lifecycle import BrokerLifecycle, LifecycleHeartbeat, LifecycleState, Registration
-from broker_core.metadata.broker_messages import heartbeat_message, registration_message
+from broker_core.metadata.broker_messages import BrokerIdentity, session_message, take_session_answer
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.ports import Clock, FileSystem
-from broker_core.raft.quorum_values import ReplicaIdentity
-from broker_core.server.cluster.controller_link import NO_ANSWER
+from broker_core.server.cluster.leader_connection import NO_ANSWER, LeaderConnection
 from broker_core.server.quorum.peer_connection import PeerConnection
 
 _PAUSE_SECONDS: Final = 0.025
@@ -29,14 +27,11 @@ class ControllerSession:
 
     def __init__(
         self,
-        identity: ReplicaIdentity,
+        identity: BrokerIdentity,
         *,
         fs: FileSystem,
         clock: Clock,
         log_dir: str,
-        listeners: Mapping[str, BrokerAddress],
-        rack: str | None,
-        incarnation_id: UUID,
         heartbeat_interval_ms: int,
         answer_ms: int,
         leader: Callable[[], BrokerAddress | None],
@@ -44,10 +39,9 @@ class ControllerSession:
         on_state: Callable[[LifecycleState], None],
     ) -> None:
         self._identity, self._fs, self._clock, self._log_dir = identity, fs, clock, log_dir
-        self._listeners, self._rack, self._incarnation_id = listeners, rack, incarnation_id
         self._answer_ms = answer_ms
-        self._leader, self._metadata_offset, self._on_state = leader, metadata_offset, on_state
-        self._connection: PeerConnection | None = None
+        self._connection = LeaderConnection(leader)
+        self._metadata_offset, self._on_state = metadata_offset, on_state
         self._task: asyncio.Task[None] | None = None
         self.lifecycle = BrokerLifecycle(
             previous_broker_epoch=stored_broker_epoch(fs, log_dir),
@@ -72,8 +66,7 @@ class ControllerSession:
     def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
-        if self._connection is not None:
-            self._connection.close()
+        self._connection.close()
 
     async def _talk(self) -> None:
         seen: LifecycleState | None = None
@@ -85,7 +78,7 @@ class ControllerSession:
                 return
             now_ms = self._clock.now_ms()
             asked = self.lifecycle.next_request(now_ms, metadata_offset=self._metadata_offset())
-            connection = self._connection_to_leader()
+            connection = self._connection.current()
             if asked is None or connection is None:
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
@@ -102,43 +95,17 @@ class ControllerSession:
         return self._identity.node_id
 
     async def _ask(self, connection: PeerConnection, asked: Registration | LifecycleHeartbeat) -> None:
-        message = self._message(asked)
+        message = session_message(asked, self._identity)
         versions = range(message.__version__, message.__version__ + 1)
         answer = await connection.ask(message.__api_key__, versions, lambda version: message)
         now_ms = self._clock.now_ms()
         if answer is None:
             self.lifecycle.on_no_answer(now_ms)
-        elif isinstance(asked, LifecycleHeartbeat):
-            self.lifecycle.on_heartbeat(
-                answer.error_code,
-                is_fenced=answer.is_fenced,
-                should_shut_down=answer.should_shut_down,
-                now_ms=now_ms,
-            )
-        else:
-            if not answer.error_code:
-                write_broker_epoch(self._fs, self._log_dir, answer.broker_epoch)
-            self.lifecycle.on_registered(answer.error_code, answer.broker_epoch, now_ms)
-
-    def _message(self, asked: Registration | LifecycleHeartbeat) -> Any:
-        if isinstance(asked, LifecycleHeartbeat):
-            return heartbeat_message(asked, node_id=self._node_id)
-        assert self._identity.cluster_id is not None, "a broker registers in a cluster that it knows"
-        return registration_message(
+            return
+        take_session_answer(
+            self.lifecycle,
             asked,
-            node_id=self._node_id,
-            cluster_id=self._identity.cluster_id,
-            incarnation_id=self._incarnation_id,
-            directory_id=self._identity.directory_id,
-            listeners=self._listeners,
-            rack=self._rack,
+            answer,
+            save_epoch=lambda broker_epoch: write_broker_epoch(self._fs, self._log_dir, broker_epoch),
+            now_ms=now_ms,
         )
-
-    def _connection_to_leader(self) -> PeerConnection | None:
-        address = self._leader()
-        if self._connection is not None and self._connection.address != address:
-            self._connection.close()
-            self._connection = None
-        if self._connection is None and address is not None:
-            self._connection = PeerConnection(address)
-        return self._connection

@@ -25,7 +25,7 @@ from broker_core.replication.replica_messages import (
     replica_fetch_request,
 )
 from broker_core.replication.replication_values import FetchPosition
-from broker_core.server.cluster.controller_link import NO_ANSWER
+from broker_core.server.cluster.leader_connection import NO_ANSWER
 from broker_core.server.cluster.replica_limits import ReplicaLimits
 from broker_core.server.quorum.peer_connection import PeerConnection
 
