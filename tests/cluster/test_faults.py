@@ -6,7 +6,7 @@ from support.cluster.cluster_writer import ClusterWriter
 from support.cluster.tested_cluster import FAULTS, wait_for
 
 PARTITIONS = 3
-BY_DEFAULT = {("leader", "killed"), ("leader", "paused"), ("follower", "killed"), ("controller", "stopped")}
+BY_DEFAULT = {("leader", "killed"), ("controller", "paused"), ("follower", "stopped")}
 ROLES = ("leader", "follower", "controller")
 CASES = [
     pytest.param(role, fault, marks=[] if (role, fault) in BY_DEFAULT else pytest.mark.long)

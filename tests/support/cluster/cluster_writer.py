@@ -10,7 +10,8 @@ from collections import defaultdict
 from confluent_kafka import Producer
 
 SECONDS = 60
-_OUTSTANDING = 60
+_OUTSTANDING = 9
+"""Few: the processes that are started meanwhile need the machine, too."""
 
 
 class ClusterWriter:
@@ -41,7 +42,7 @@ class ClusterWriter:
     def count(self):
         return sum(map(len, self.acknowledged.values()))
 
-    def wait_for_more(self, count=100):
+    def wait_for_more(self, count=60):
         """Until each partition has so many more."""
         wanted = {number: len(self.acknowledged[number]) + count for number in range(self._partition_count)}
         deadline = time.monotonic() + SECONDS
@@ -57,7 +58,7 @@ class ClusterWriter:
                 place = {"partition": number % self._partition_count}
                 self._producer.produce(self._topic, b"%d" % number, on_delivery=self._on_delivery, **place)
                 number += 1
-            self._producer.poll(0.002)
+            self._producer.poll(0.01)
         if self._producer.flush(SECONDS):
             self.errors.append(f"{len(self._producer)} without an answer after {SECONDS} s")
 
