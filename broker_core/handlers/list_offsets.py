@@ -5,7 +5,9 @@
     -5 latest tiered (version 9), -6 earliest pending upload (version 11): there is no tiered storage, so -1
 
 A timestamp gives the first record at or after it that the client may see; -1 if there is none. A spec that is newer
-than the request's version is UNSUPPORTED_VERSION. A partition named twice is INVALID_REQUEST.
+than the request's version is UNSUPPORTED_VERSION. A partition named twice is INVALID_REQUEST. While a new leader does
+not know yet what its predecessor told of as committed, its end is OFFSET_NOT_AVAILABLE (before version 5
+LEADER_NOT_AVAILABLE): an end that was told must not go back.
 
 Everything except the ends of a log is looked up in a job: it may open every segment and decompress batches.
 """
@@ -25,6 +27,7 @@ from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
 
+_FIRST_VERSION_WITH_NOT_AVAILABLE: Final = 5
 _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -4, -5, -6
 _FIRST_VERSION_WITH: Final = {
     OffsetSpec.MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11,
@@ -84,12 +87,21 @@ def _looked_up(call: Call, name: str, partition: Any) -> Answer | Lookup:
             return _NOWHERE | {"error_code": refused}
         if spec == OffsetSpec.LATEST and call.message.replica_id >= 0:
             return {"timestamp": -1, "offset": replica.bounds.log_end_offset, "leader_epoch": replica.leader_epoch}
-        return _place_of(replica, spec, IsolationLevel(1 if call.request_field("isolation_level", 0) == 1 else 0))
+        unknown = None
+        if not replica.is_end_known:
+            is_named = call.version >= _FIRST_VERSION_WITH_NOT_AVAILABLE
+            unknown = ErrorCode.offset_not_available if is_named else ErrorCode.leader_not_available
+        if spec == OffsetSpec.LATEST and unknown is not None:
+            return _NOWHERE | {"error_code": unknown}
+        return _place_of(
+            replica, spec, unknown, IsolationLevel(1 if call.request_field("isolation_level", 0) == 1 else 0)
+        )
     except StreamlogError as error:
         return _NOWHERE | {"error_code": error.error_code}
 
 
-def _place_of(replica: Replica, spec: int, isolation: IsolationLevel) -> Answer | Lookup:
+def _place_of(replica: Replica, spec: int, unknown: ErrorCode | None, isolation: IsolationLevel) -> Answer | Lookup:
+    """`unknown`: the error if nothing is found, while the end of what is committed is not known."""
     if spec in (_LATEST_TIERED, _EARLIEST_PENDING):
         return _NOWHERE
     if spec == _EARLIEST_LOCAL:
@@ -102,7 +114,7 @@ def _place_of(replica: Replica, spec: int, isolation: IsolationLevel) -> Answer 
         except StreamlogError as error:
             return _NOWHERE | {"error_code": error.error_code}
         if found is None:
-            return _NOWHERE
+            return _NOWHERE if unknown is None else _NOWHERE | {"error_code": unknown}
         return {"timestamp": found.timestamp_ms, "offset": found.offset, "leader_epoch": leader_epoch}
 
     return lookup

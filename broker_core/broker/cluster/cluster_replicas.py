@@ -75,6 +75,8 @@ class ClusterReplicas(ReplicaManager):
         self.is_caught_up = False
         """Whether this process's registration was in an image that was learned."""
         self._has_looked_for_strays = False
+        self._leaving: set[PartitionId] = set()
+        """Their folders are being removed: one that comes back is opened when that is over."""
         self._proposals = IsrProposals(
             controller,
             self._timers,
@@ -126,15 +128,15 @@ class ClusterReplicas(ReplicaManager):
                 replica.on_standings()
 
     def _learn_assignments(self, image: MetadataImage) -> None:
-        table = image.partitions
+        self._image, table = image, image.partitions
         listed = {PartitionId(*table.partition_at(row)): row for row in table.held_by(self._own_id)}
         # First, since a topic may have been made again with the same name.
         for partition_id in self._held.keys() - listed.keys():
-            self._give_up(partition_id)
+            self._give_up(partition_id, is_deleted=image.topic_by_id(partition_id.topic_id) is None)
         for partition_id, row in listed.items():
             state = table.state_at(row)
             epochs = (state.leader_epoch, state.partition_epoch)
-            if self._known_epochs.get(partition_id) == epochs:
+            if self._known_epochs.get(partition_id) == epochs or partition_id in self._leaving:
                 continue
             self._known_epochs[partition_id] = epochs
             topic = image.topic_by_id(partition_id.topic_id)
@@ -162,7 +164,7 @@ class ClusterReplicas(ReplicaManager):
             replica = self._held[partition_id] = made
         return replica
 
-    def _give_up(self, partition_id: PartitionId) -> None:
+    def _give_up(self, partition_id: PartitionId, *, is_deleted: bool) -> None:
         """The topic was deleted, or the replica moved away."""
         replica = self._held.pop(partition_id)
         self._known_epochs.pop(partition_id, None)
@@ -170,17 +172,26 @@ class ClusterReplicas(ReplicaManager):
         self._watermarks.pop(partition, None)
         if self._replicas.get(partition) is replica:
             del self._replicas[partition]
-            replica.drop()
+            replica.leave(is_deleted=is_deleted)
         access, folders = self._directory.access, self._folders
+        self._leaving.add(partition_id)
 
         def remove() -> None:
             access.drop_topic(partition.topic)
             folders.remove_replica(partition, partition_id.topic_id)
 
-        self._in_job(remove, f"the folder of {partition}")
+        def removed() -> None:
+            self._leaving.discard(partition_id)
+            self._learn_assignments(self._image)
 
-    def _in_job(self, work: Callable[[], None], what: str) -> None:
-        self._jobs.submit(work, lambda _: None, lambda error: _log.error("%s could not be removed: %s", what, error))
+        self._in_job(remove, f"the folder of {partition}", removed)
+
+    def _in_job(self, work: Callable[[], None], what: str, on_over: Callable[[], None] = lambda: None) -> None:
+        def failed(error: Exception) -> None:
+            _log.error("%s could not be removed: %s", what, error)
+            on_over()
+
+        self._jobs.submit(work, lambda _: on_over(), failed)
 
     def _new_replica(self, partition: TopicPartition, topic: TopicDescription) -> Replica:
         return ReplicatedReplica(partition, topic, self._services, self._replication)
@@ -293,7 +304,9 @@ class ClusterReplicas(ReplicaManager):
     def _watermarks_now(self) -> dict[TopicPartition, int]:
         """Of a replica that is not open yet, as it was."""
         return {
-            replica.topic_partition: max(replica.high_watermark, self._watermarks.get(replica.topic_partition, 0))
+            replica.topic_partition: replica.high_watermark
+            if replica.is_found
+            else self._watermarks.get(replica.topic_partition, 0)
             for replica in self._held.values()
         }
 

@@ -86,6 +86,11 @@ class Replica:
         return 0
 
     @property
+    def is_end_known(self) -> bool:
+        """False: a new leader may know of fewer committed records than its predecessor told of."""
+        return True
+
+    @property
     def knows_producers(self) -> bool:
         return self._producers is not None
 

@@ -8,6 +8,8 @@
 A new leader epoch waits until the appends under way are written. Those in the queue get the new epoch, or are refused
 if another broker leads now. What readers see ends at the high watermark, and the last stable offset is the one that the
 log had when it ended there: a transaction whose marker is not committed yet is still open for them.
+
+Longer than 400 lines because both roles share one queue, one machine and what waits for them.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from broker_core.broker.partition.replica_writes import carry_out, found_log
 from broker_core.broker.partition.replication_services import ReplicationServices, replica_refusal
 from broker_core.cluster import AppendResult, FetchedBatches, PartitionBounds, TopicDescription
 from broker_core.log.append_request import AppendRequest
+from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import ReplicaError, StreamlogError
 from broker_core.model.identifiers import NO_LEADER_EPOCH, IsolationLevel, TopicPartition
 from broker_core.replication.follower_table import FollowerState
@@ -77,6 +80,7 @@ class ReplicatedReplica(Replica):
         """What the metadata log said and is not carried out yet."""
         self._is_settling = False
         """Waits until the folder is open, or what is being appended is written."""
+        self._has_left = False
         self._committed = CommittedBounds()
         self._waiting: dict[int, tuple[Callable[[AppendResult], None], OnError, AppendResult]] = {}
         """Appends with acks=all that are written and not committed."""
@@ -91,11 +95,21 @@ class ReplicatedReplica(Replica):
         return machine is not None and machine.leader is not None and not machine.is_failed
 
     @property
+    def is_found(self) -> bool:
+        """Its folder was opened: what its log holds is known."""
+        return self._machine is not None
+
+    @property
     def leader_epoch(self) -> int:
         """Of the role that it has; -1 without one."""
         machine = self._machine
         role = None if machine is None else machine.leader or machine.follower
         return NO_LEADER_EPOCH if role is None else role.leader_epoch
+
+    @property
+    def is_end_known(self) -> bool:
+        machine = self._machine
+        return machine is not None and machine.leader is not None and machine.leader.is_end_known
 
     @property
     def followed_leader_id(self) -> int:
@@ -140,6 +154,8 @@ class ReplicatedReplica(Replica):
             self._carry_out(self._machine.on_time(self._now_ms()))
 
     def _on_found(self, log: ReplicaLog) -> None:
+        if self._has_left:
+            return
         replication = self._replication
         self._machine = PartitionReplica(
             own_id=replication.own_id,
@@ -169,14 +185,17 @@ class ReplicatedReplica(Replica):
             self._become(assignment)
 
     def _on_settled(self) -> None:
-        """Nothing is being written. The queue is written in the new epoch, or not at all."""
+        """Nothing is being written. The queue is written in the new epoch, or not at all: a coordinator's is not, since
+        the coordinator of the new epoch reads the log first."""
         self._is_settling = False
+        if self._has_left:
+            return
         queued = self._queue.take_all()
         self._become(self._assignments.popleft())
         for each in queued:
             if isinstance(each, QueuedChange):
                 self._queue.add(each)
-            elif self.is_leader:
+            elif self.is_leader and each.origin is not AppendOrigin.COORDINATOR:
                 self._queue.add(each._replace(leader_epoch=self.leader_epoch))
             else:
                 self._refuse(each, self._not_leader())
@@ -207,11 +226,20 @@ class ReplicatedReplica(Replica):
         return machine is not None and machine.follower is not None and machine.follower.state is FollowerState.WRITING
 
     def drop(self) -> None:
+        self.leave(is_deleted=True)
+
+    def leave(self, *, is_deleted: bool) -> None:
+        """Not deleted: it moved to other brokers, and clients may ask those."""
         waiting, self._waiting = self._waiting, {}
-        self._machine = None
-        super().drop()
+        self._machine, self._has_left = None, True
+        self._assignments.clear()
+        self._services.readers.drop(self.topic_partition)
+        error = self._target.unknown_topic() if is_deleted else self._not_leader()
+        for queued in self._queue.take_all():
+            self._refuse(queued, error)
         for _, on_error, _ in waiting.values():
-            self._call(on_error, self._target.unknown_topic())
+            self._call(on_error, error)
+        self._notify_listeners()
 
     # -- as a leader --
 

@@ -2,6 +2,7 @@ import pytest
 from support.builders.builders import SOME_TIME_MS, a_batch, a_record, a_transactional_batch
 from support.nodes.whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, make_topic, produce
 
+from broker_core.broker.partition.replica import Replica
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey
 
@@ -176,3 +177,12 @@ def test_a_topic_deleted_during_a_timestamp_lookup_is_unknown(node):
     node.jobs.run_all()
     assert deleting.answer.responses[0].error_code.name == "none"
     assert shown(waiting.answer.topics[0].partitions[0])[0] == "unknown_topic_or_partition"
+
+
+@pytest.mark.parametrize(("version", "error"), [(4, "leader_not_available"), (5, "offset_not_available")])
+def test_a_new_leader_tells_no_end_that_may_lie_before_what_was_told(node, monkeypatch, version, error):
+    produce(node, "t", records_at(0, 5))
+    monkeypatch.setattr(Replica, "is_end_known", False)
+    specs = (LATEST, EARLIEST, SOME_TIME_MS + 5, SOME_TIME_MS + 6)
+    found = [look(node, place(spec), version=version)[0][:2] for spec in specs]
+    assert found == [(error, -1), ("none", 0), ("none", 1), (error, -1)]

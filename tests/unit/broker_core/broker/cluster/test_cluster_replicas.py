@@ -141,3 +141,36 @@ def test_nothing_is_compacted_away_for_a_record_that_is_not_committed(brokers):
     leader.replicas._maintenance.add(T0)
     leader.settle()
     assert len(offsets_in_log(brokers, 1)) < 4
+
+
+def test_the_high_watermark_of_an_earlier_topic_of_the_same_name_is_forgotten(brokers):
+    brokers.create()
+    brokers[1].append(a_batch(3))
+    brokers.exchange()
+    brokers.nodes.pop(1).stop()
+    brokers.remove()
+    brokers.create()
+    node = brokers.start(1)
+    node.learn()
+    node.append(a_batch(2), acks=1)
+    node.stop()
+    node = brokers.start(1)
+    node.learn()
+    assert (node.replica().high_watermark, node.replica().bounds.log_end_offset) == (0, 2)
+
+
+def test_a_replica_that_comes_back_is_opened_after_its_folder_was_removed(brokers):
+    # Threads do jobs in any order: otherwise the new replica would lose its folder, and the records in it.
+    brokers.create()
+    brokers[1].append(a_batch(3))
+    brokers.exchange()
+    node = brokers[3]
+    node.settle = lambda: None
+    brokers.change(replicas=(1, 2), isr=(1, 2), directories=())
+    brokers.change(replicas=(1, 2, 3), directories=())
+    del node.settle
+    while len(node.jobs):
+        node.jobs.run_next(len(node.jobs) - 1)
+    brokers[1].append(a_batch(1))
+    brokers.exchange()
+    assert offsets_in_log(brokers, 3) == [0, 1, 2, 3]

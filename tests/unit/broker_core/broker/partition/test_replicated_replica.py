@@ -210,3 +210,52 @@ def test_appends_that_wait_for_followers_are_refused_when_their_topic_is_deleted
     answers = brokers[1].append()
     brokers.remove()
     assert [each.error_code for each in answers] == [ErrorCode.unknown_topic_or_partition]
+
+
+def test_appends_that_wait_when_the_replica_moves_to_other_brokers_are_asked_of_those(brokers):
+    # A marker that is refused because of a deleted topic counts as written.
+    brokers.create()
+    answers = brokers[1].append()
+    brokers.change(replicas=(2, 3), isr=(2, 3), leader=2, directories=())
+    assert codes(answers) == [ErrorCode.not_leader_or_follower]
+
+
+def test_a_replica_that_moves_away_while_it_is_opened_does_not_lead(brokers):
+    node = brokers[1]
+    node.settle = lambda: None
+    brokers.create()
+    replica = node.replica()
+    brokers.change(replicas=(2, 3), isr=(2, 3), leader=2, directories=())
+    del node.settle
+    node.settle()
+    assert (replica.is_leader, node.roles) == (False, [])
+
+
+def test_a_new_leader_does_not_know_the_end_before_it_knows_what_its_predecessor_told_of(brokers):
+    brokers.create()
+    brokers[1].append(a_batch(3))
+    for follower in (3, 2, 3, 2):  # then the leader knows that all is committed, and 3 does not
+        brokers.fetch(follower)
+    assert (brokers[1].replica().is_end_known, brokers[1].replica().high_watermark) == (True, 3)
+    brokers.change(leader=3, isr=(2, 3))
+    assert (brokers[3].replica().is_end_known, brokers[3].replica().high_watermark) == (False, 0)
+    brokers.exchange(2)
+    assert (brokers[3].replica().is_end_known, brokers[3].replica().high_watermark) == (True, 3)
+
+
+def test_what_a_coordinator_appends_while_the_epoch_changes_is_refused(brokers):
+    # Its successor reads the log before that would be written.
+    brokers.create(replicas=(1,))
+    leader, answers = brokers[1].replica(), []
+
+    def append(origin):
+        done = lambda result: answers.append(result.base_offset)  # noqa: E731
+        leader.append(AppendRequest(batches=a_batch(1), origin=origin, on_done=done, on_error=answers.append))
+
+    append(AppendOrigin.COORDINATOR)
+    brokers.image.replay(PartitionChangeRecord(partition_id=0, topic_id=leader.topic_id, leader=1))
+    brokers[1].replicas.learn(brokers.image)
+    append(AppendOrigin.COORDINATOR)
+    append(AppendOrigin.CLIENT)
+    brokers[1].settle()
+    assert codes(answers) == [0, ErrorCode.not_leader_or_follower, 1]
