@@ -82,6 +82,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._timers = timers
         self._clock = clock
         self._runtime_state = RuntimeState.LOADING
+        self._load_key = ("load coordinator", kind.partition)
         self._load_count = 0
         """Which load is under way: an earlier one that ends late is ignored."""
         self._is_elsewhere = False
@@ -272,6 +273,7 @@ class CoordinatorRuntime(Generic[State, Record]):
     def load(self) -> None:
         """Builds the state from the log. Called once at the start; the runtime repeats it after each failure."""
         self._transition_to(RuntimeState.LOADING)
+        self._timers.cancel(self._load_key)
         self._replica, self._appends = None, CoordinatorAppends(next_offset=0)
         self._load_count += 1
         load_number, self._is_elsewhere = self._load_count, False
@@ -342,8 +344,7 @@ class CoordinatorRuntime(Generic[State, Record]):
 
     def _not_loaded(self, error: Exception) -> None:
         _log.error("partition=%s: loading the coordinator failed, will retry: %s", self._kind.partition, error)
-        key = ("load coordinator", self._kind.partition)
-        self._timers.set(key, self._clock.now_ms() + _LOAD_RETRY_MS, lambda now_ms: self.load())
+        self._timers.set(self._load_key, self._clock.now_ms() + _LOAD_RETRY_MS, lambda now_ms: self.load())
 
     def _make(self, then: Callable[[], None], held: HeldAnswer) -> None:
         """Creates the topic; changes that arrive in the meantime are planned after `then`."""

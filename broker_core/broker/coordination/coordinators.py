@@ -58,6 +58,7 @@ class NodeCoordinators:
         config = config_now()
         self._config_now = config_now
         self._topics = topics
+        self._replicas = replicas
         self._clock = clock
         self._new_id = member_id_source(entropy)
         self._group_runtime = CoordinatorRuntime(
@@ -71,6 +72,7 @@ class NodeCoordinators:
             transactions_kind(
                 TRANSACTION_STATE_PARTITION,
                 lambda: TransactionCoordinator(
+                    coordinator_epoch=self._coordinator_epoch(),
                     longest_timeout_ms=config.transaction_max_timeout_ms,
                     id_expiration_ms=config.transactional_id_expiration_ms,
                 ),
@@ -83,9 +85,10 @@ class NodeCoordinators:
         self.groups = GroupService(
             self._group_runtime, timers, clock, expiry_interval_ms=config.offsets_retention_check_interval_ms
         )
+        self._markers = MarkerSender(replicas, self._group_runtime, timers, clock, peers)
         self.transactions = TransactionService(
             self._transaction_runtime,
-            MarkerSender(replicas, self._group_runtime, timers, clock, peers),
+            self._markers,
             ProducerIdPool(topics),
             timers,
             clock,
@@ -106,7 +109,15 @@ class NodeCoordinators:
             self._group_runtime.change_role()
             self.groups.check()
         elif partition == TRANSACTION_STATE_PARTITION:
+            self._markers.forget_all()
             self._transaction_runtime.change_role()
+
+    def _coordinator_epoch(self) -> int:
+        """The leader epoch of `__transaction_state`: markers of an earlier coordinator are refused by it."""
+        try:
+            return self._replicas.get(TRANSACTION_STATE_PARTITION).leader_epoch
+        except StreamlogError:
+            return 0  # not created yet, or led by another broker, which has the coordinator
 
     def pinned_offset(self, partition: TopicPartition) -> int | None:
         """The lowest offset that a group has asked to keep. 0, so all records, until the coordinator is loaded."""

@@ -26,6 +26,7 @@ from broker_core.log.producer_state import AppendOrigin
 from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.exceptions import (
     ContradictingMarkerError,
+    CoordinatorFencedError,
     InvalidTopicNameError,
     NotCoordinatorError,
     ProducerFencedError,
@@ -96,6 +97,11 @@ class MarkerSender:
             for partition in ending.partitions:
                 self._send_to(partition, ending, on_written)
             self._maybe_written(ending, on_written)
+
+    def forget_all(self) -> None:
+        """The coordinator moved, and its successor sends them: a late marker could end the producer's next
+        transaction."""
+        self._missing.clear()
 
     def write(
         self,
@@ -176,6 +182,9 @@ class MarkerSender:
                 done()
             elif isinstance(error, ContradictingMarkerError):
                 _log.error("transactional_id=%s: %s", ending.transactional_id, error)
+            elif isinstance(error, CoordinatorFencedError):
+                _log.warning("transactional_id=%s: its coordinator moved: %s", ending.transactional_id, error)
+                self._missing.pop(ending, None)
             elif isinstance(error, ProducerFencedError):
                 _log.warning("transactional_id=%s: a marker was not written: %s", ending.transactional_id, error)
                 done()
@@ -186,8 +195,10 @@ class MarkerSender:
                 self._retry(partition, ending, on_written)
 
         def checked(entry: ProducerEntry | None) -> None:
-            # Another broker may have served the directory before, with a higher coordinator epoch than ours.
-            newest = max(ending.coordinator_epoch, -1 if entry is None else entry.coordinator_epoch)
+            newest = ending.coordinator_epoch
+            if self._peers is None and entry is not None:
+                # Another broker may have served the directory before, with a higher coordinator epoch than ours.
+                newest = max(newest, entry.coordinator_epoch)
             marker = EndTransactionMarker(is_commit=ending.is_commit, coordinator_epoch=newest)
             self.write(partition, producer, marker, done, failed)
 

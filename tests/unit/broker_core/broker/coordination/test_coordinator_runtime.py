@@ -163,6 +163,27 @@ def test_a_log_that_cannot_be_read_is_tried_again(node, tmp_path):
     assert again.peek() == {"begun": 0}
 
 
+def test_a_load_that_was_to_be_tried_again_does_not_come_after_another_one(node, tmp_path):
+    """It would forget the appends under way, and with them the requests that wait for their answers."""
+    node.stop()
+    folder = tmp_path / "log" / "__consumer_offsets-0"
+    folder.rename(tmp_path / "away")
+    folder.write_bytes(b"no folder")
+    again = TallyNode(tmp_path / "log")
+    folder.unlink()
+    (tmp_path / "away").rename(folder)
+    again.replicas._due_for_maintenance()
+    again.jobs.run_all()
+    again.runtime.change_role()
+    again.jobs.run_all()
+    assert again.runtime.is_loaded
+    again.set("a", 1)
+    again.clock.ms += 1_000
+    again.timers.fire(again.clock.ms)
+    again.jobs.run_all()
+    assert kinds(again.answers) == ["done"]
+
+
 def test_the_topic_is_created_by_the_first_record_and_nothing_waits_for_it_before(tmp_path):
     node = TallyNode(tmp_path / "log")
     assert node.look() == [("seen", {})]

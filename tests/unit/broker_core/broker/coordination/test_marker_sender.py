@@ -164,3 +164,35 @@ def test_the_marker_of_an_old_client_s_last_transaction_is_no_error(node, sender
     sender.send([an_ending(T0, is_epoch_bumped=False)], written.append)
     node.jobs.run_all()
     assert len(written) == 2
+
+
+class NoPeers:
+    """Every partition of this broker is led by it."""
+
+    def on_marker(self, partition, producer_id):
+        pass
+
+
+def test_in_a_cluster_a_coordinator_that_was_replaced_writes_no_marker_behind_its_successor(node):
+    # An old client's next transaction has the same epoch: the late marker would end it.
+    sender = MarkerSender(node.replicas, node.runtime, node.timers, node.clock, NoPeers())
+    written = []
+    sender.send([an_ending(T0, coordinator_epoch=5, is_epoch_bumped=False)], written.append)
+    node.jobs.run_all()
+    late = an_ending(T0, coordinator_epoch=4, is_commit=False, is_epoch_bumped=False)
+    sender.send([late], written.append)
+    node.jobs.run_all()
+    node.fire_timers(1_000)
+    assert (len(written), node.replica(T0).bounds.log_end_offset) == (1, 1)
+    assert not sender.under_way
+
+
+def test_a_coordinator_that_moved_sends_nothing_again(node, sender):
+    written = []
+    node.fs.refuse("sync", DATA_FILE)
+    sender.send([an_ending(T0)], written.append)
+    node.jobs.run_all()
+    assert sender.under_way
+    sender.forget_all()
+    node.fire_timers(1_000)
+    assert (written, node.replica(T0).bounds.log_end_offset, dict(sender.under_way)) == ([], 0, {})
