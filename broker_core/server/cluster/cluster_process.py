@@ -14,15 +14,16 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.model.setting_parsers import items_of
 from broker_core.server.broker_process import READY
 from broker_core.server.cluster.cluster_server import ClusterServer
-from broker_core.server.cluster.replica_limits import parse_replica_limits
+from broker_core.server.cluster.replica_limits import USED_BY_REPLICAS, parse_replica_limits
 from broker_core.server.descriptor_limit import raise_descriptor_limit
-from broker_core.server.quorum.quorum_settings import VOTERS, parse_quorum_settings
+from broker_core.server.quorum.quorum_settings import USED_BY_QUORUM, VOTERS, parse_quorum_settings
 
 _ENDED_AT_ONCE: Final = 130
 _log: Final = logging.getLogger(__name__)
@@ -58,6 +59,9 @@ async def _run(config: BrokerConfig, given: Mapping[str, str], cluster_id: str |
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    used = USED_BY_QUORUM | USED_BY_REPLICAS
+    # A broker alone ignores them, and says so.
+    config = replace(config, notes=tuple(note for note in config.notes if note.partition(" ")[0] not in used))
     server = ClusterServer(
         config,
         parse_quorum_settings(given, is_broker=True),

@@ -19,6 +19,7 @@ _NUMBERS: Final = {
     "offsets.topic.replication.factor": "offsets_factor",
     "transaction.state.log.replication.factor": "transactions_factor",
 }
+USED_BY_REPLICAS: Final = frozenset(_NUMBERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

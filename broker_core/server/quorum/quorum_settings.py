@@ -49,6 +49,13 @@ _TIMINGS: Final = {
     "controller.quorum.request.timeout.ms": "request_timeout_ms",
     "controller.quorum.retry.backoff.ms": "retry_backoff_ms",
 }
+USED_BY_QUORUM: Final = frozenset(
+    {
+        *(VOTERS, "controller.listener.names", "unclean.leader.election.enable", "auto.leader.rebalance.enable"),
+        *(_NO_OP_INTERVAL, _PREFERRED_INTERVAL, _UNCLEAN_INTERVAL, *_OTHERS, *_DEFAULTS, *_TIMINGS),
+    }
+)
+"""The settings that `parse_quorum_settings` reads, without those of every broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
