@@ -184,7 +184,8 @@ class ClusterReplicas(ReplicaManager):
             self._leaving.discard(partition_id)
             self._learn_assignments(self._image)
 
-        self._in_job(remove, f"the folder of {partition}", removed)
+        # A write under way would make the folder again.
+        replica.when_idle(lambda: self._in_job(remove, f"the folder of {partition}", removed))
 
     def _in_job(self, work: Callable[[], None], what: str, on_over: Callable[[], None] = lambda: None) -> None:
         def failed(error: Exception) -> None:

@@ -133,11 +133,14 @@ class ReplicatedReplica(Replica):
         if self._is_settling:
             return
         if self._machine is None:
-            self._is_settling = True
-            watermark = self._replication.watermark_of(self.topic_partition)
-            self.change(partial(found_log, high_watermark=watermark), self._on_found, self._on_unopened)
+            self._open()
         else:
             self._follow_assignments()
+
+    def _open(self) -> None:
+        self._is_settling = True
+        watermark = self._replication.watermark_of(self.topic_partition)
+        self.change(partial(found_log, high_watermark=watermark), self._on_found, self._on_unopened)
 
     def on_standings(self) -> None:
         """Brokers were registered, fenced or unfenced."""
@@ -168,8 +171,10 @@ class ReplicatedReplica(Replica):
         self._follow_assignments()
 
     def _on_unopened(self, error: StreamlogError) -> None:
+        """Each round of maintenance tries again: see `on_changed`."""
         self._is_settling = False
-        self._assignments.clear()
+        while len(self._assignments) > 1:
+            self._assignments.popleft()
         self.go_offline(error)
 
     def _follow_assignments(self) -> None:
@@ -241,6 +246,13 @@ class ReplicatedReplica(Replica):
             self._call(on_error, error)
         self._notify_listeners()
 
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Nothing is being written: now, or after what is under way."""
+        if self.is_idle:
+            callback()
+        else:
+            self.change(_nothing, lambda _: callback(), lambda _: callback())
+
     # -- as a leader --
 
     def append(self, request: AppendRequest) -> None:
@@ -255,17 +267,21 @@ class ReplicatedReplica(Replica):
 
     def on_changed(self, group: Sequence[AppendRequest | QueuedChange], changed: Changed) -> None:
         machine, effects = self._machine, []
-        if isinstance(group[0], AppendRequest) and machine is not None and machine.leader is not None:
+        if isinstance(group[0], AppendRequest) and machine is not None and self.is_leader:
             end_offset = changed.bounds.log_end_offset
             if end_offset > machine.log.log_end_offset:
                 machine.on_appended(machine.log.log_end_offset, end_offset)
                 effects = machine.on_synced(end_offset, self._now_ms())
         super().on_changed(group, changed)
         self._carry_out(effects)
+        if self._machine is None and self._assignments and not self._is_settling:
+            self._open()  # it could not be opened before
 
     def _on_appended(self, request: AppendRequest, result: AppendResult) -> None:
         machine = self._machine
-        if not request.awaits_replication:
+        if machine is not None and machine.is_failed:
+            self._call(request.on_error, replica_refusal(self.topic_partition, ErrorCode.kafka_storage_error))
+        elif not request.awaits_replication:
             self._call(request.on_done, result)
         elif machine is None or machine.leader is None:
             self._call(request.on_error, self._not_leader())
@@ -351,7 +367,7 @@ class ReplicatedReplica(Replica):
     # -- effects --
 
     def _carry_out(self, effects: Iterable[ReplicaEffect]) -> None:
-        for effect in effects:
+        for effect in () if self._has_left else effects:
             match effect:
                 case WatermarkAdvanced():
                     self._show()

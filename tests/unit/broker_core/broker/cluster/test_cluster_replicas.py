@@ -174,3 +174,40 @@ def test_a_replica_that_comes_back_is_opened_after_its_folder_was_removed(broker
     brokers[1].append(a_batch(1))
     brokers.exchange()
     assert offsets_in_log(brokers, 3) == [0, 1, 2, 3]
+
+
+def test_a_replica_that_could_not_be_opened_gets_its_role_when_it_can_be(brokers):
+    brokers.create()
+    brokers[1].append(acks=1)
+    brokers[1].stop()
+    folder, away = brokers.path / "1" / "t-0", brokers.path / "away"
+    folder.rename(away)
+    folder.write_bytes(b"no folder")
+    node = brokers.start(1)
+    node.learn()
+    assert node.replicas.is_offline(T0)
+    folder.unlink()
+    away.rename(folder)
+    node.replicas._due_for_maintenance()  # a round of it tries to open what is offline
+    node.settle()
+    assert not node.replicas.is_offline(T0)
+    assert (node.replica().is_leader, node.replica().bounds.log_end_offset) == (True, 1)
+
+
+def test_the_folder_of_a_replica_that_moves_away_is_removed_after_what_it_is_writing(brokers):
+    # The write would make it again; when the replica comes back, its log would lack what was before.
+    brokers.create()
+    brokers[1].append(a_batch(3))
+    brokers.exchange()
+    brokers[1].append(a_batch(3), acks=1)
+    node = brokers[3]
+    node.settle = lambda: None
+    brokers.fetch(3)
+    brokers.change(replicas=(1, 2), isr=(1, 2), directories=())
+    del node.settle
+    while len(node.jobs):
+        node.jobs.run_next(len(node.jobs) - 1)
+    assert folders_of(brokers, 3) == []
+    brokers.change(replicas=(1, 2, 3), directories=())
+    brokers.exchange()
+    assert offsets_in_log(brokers, 3) == list(range(6))

@@ -259,3 +259,19 @@ def test_what_a_coordinator_appends_while_the_epoch_changes_is_refused(brokers):
     append(AppendOrigin.CLIENT)
     brokers[1].settle()
     assert codes(answers) == [0, ErrorCode.not_leader_or_follower, 1]
+
+
+def test_an_append_behind_a_leader_epoch_that_could_not_be_written_is_refused(brokers):
+    # Nobody fetches from that leader any more: a coordinator would wait for its answer for ever.
+    brokers.create()
+    node, answers = brokers[2], []
+    node.fs.refuse("rename", "leader-epoch-checkpoint")
+    node.settle = lambda: None
+    brokers.change(leader=2)
+    for awaits_replication in (True, False):
+        node.replica().append(
+            AppendRequest(batches=a_batch(1), on_error=answers.append, awaits_replication=awaits_replication)
+        )
+    del node.settle
+    node.settle()
+    assert codes(answers) == [ErrorCode.kafka_storage_error] * 2
