@@ -130,6 +130,8 @@ class ClusterTransactions:
             code = response.markers[0].topics[0].partitions[0].error_code
             if code is ErrorCode.none:
                 on_done()
+            elif code is ErrorCode.unknown_topic_or_partition and self._members.leader_of(partition).replica_ids:
+                on_error(CoordinatorNotAvailableError(f"{partition}: broker {leader_id} does not know it now"))
             else:
                 kind = _MARKER_ERRORS.get(code, CoordinatorNotAvailableError)
                 on_error(kind(f"{partition}: broker {leader_id} refuses a marker: {code.name}"))

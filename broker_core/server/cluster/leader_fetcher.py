@@ -71,29 +71,38 @@ class LeaderFetcher:
 
     async def _run(self) -> None:
         while True:
-            self._news.clear()
-            positions = self._replicas.positions_at(self._leader_id)
-            wanted = self._replicas.wanted_bounds(self._leader_id)
-            address = self._address_of(self._leader_id)
-            # Before its registration a broker has no epoch by which a leader could tell it from an earlier incarnation.
-            is_ready = address is not None and self._broker_epoch() >= 0 and bool(positions or wanted)
-            if not is_ready or self._replicas.is_writing(self._leader_id):
-                await self._rest(_IDLE_SECONDS)
-                continue
-            assert address is not None
             try:
-                self._connect(address)
-                await self._fetch(positions)
-                for partition_id, topic, leader_epoch in wanted:
-                    await self._ask_bounds(partition_id, topic, leader_epoch)
-            except (*NO_ANSWER, TimeoutError) as error:
-                _log.info("node=%d: broker %d does not answer: %r", self._own_id, self._leader_id, error)
+                await self._take_turn()
+            except Exception:
+                # A fault in the handling of one replica must not end the fetching of all.
+                _log.exception("node=%d: fetching from broker %d failed", self._own_id, self._leader_id)
                 self._disconnect()
-                for partition_id in positions:
-                    self._replicas.on_no_answer(partition_id)
-                for partition_id, _, leader_epoch in wanted:
-                    self._replicas.on_bounds(partition_id, leader_epoch, None, None)
-                await asyncio.sleep(_FAILED_SECONDS)
+                await asyncio.sleep(_IDLE_SECONDS)
+
+    async def _take_turn(self) -> None:
+        self._news.clear()
+        positions = self._replicas.positions_at(self._leader_id)
+        wanted = self._replicas.wanted_bounds(self._leader_id)
+        address = self._address_of(self._leader_id)
+        # Before its registration a broker has no epoch by which a leader could tell it from an earlier incarnation.
+        is_ready = address is not None and self._broker_epoch() >= 0 and bool(positions or wanted)
+        if not is_ready or self._replicas.is_writing(self._leader_id):
+            await self._rest(_IDLE_SECONDS)
+            return
+        assert address is not None
+        try:
+            self._connect(address)
+            await self._fetch(positions)
+            for partition_id, topic, leader_epoch in wanted:
+                await self._ask_bounds(partition_id, topic, leader_epoch)
+        except (*NO_ANSWER, TimeoutError) as error:
+            _log.info("node=%d: broker %d does not answer: %r", self._own_id, self._leader_id, error)
+            self._disconnect()
+            for partition_id in positions:
+                self._replicas.on_no_answer(partition_id)
+            for partition_id, _, leader_epoch in wanted:
+                self._replicas.on_bounds(partition_id, leader_epoch, None, None)
+            await asyncio.sleep(_FAILED_SECONDS)
 
     async def _rest(self, seconds: float) -> None:
         try:

@@ -23,7 +23,7 @@ class Members:
     node_id = 1
 
     def __init__(self):
-        self.coordinator_id, self.leader_id = 2, 3
+        self.coordinator_id, self.leader_id, self.replica_ids = 2, 3, ()
 
     def coordinator_of(self, topic, key):
         if self.coordinator_id is None:
@@ -31,7 +31,9 @@ class Members:
         return self.coordinator_id
 
     def leader_of(self, partition):
-        return PartitionLeadership(leader_id=self.leader_id, leader_epoch=0, replica_ids=(), in_sync_ids=())
+        return PartitionLeadership(
+            leader_id=self.leader_id, leader_epoch=0, replica_ids=self.replica_ids, in_sync_ids=()
+        )
 
 
 class AskedBrokers:
@@ -194,3 +196,12 @@ def test_a_marker_waits_while_the_partition_has_no_other_leader(scene, leader_id
     scene.members.leader_id, heard = leader_id, []
     write(scene, heard)
     assert (heard, scene.brokers.asked) == ([ErrorCode.coordinator_not_available], [])
+
+
+def test_a_marker_is_tried_again_at_a_broker_that_does_not_know_a_topic_which_is_there(scene):
+    # A marker that is skipped leaves the transaction open in that partition.
+    scene.members.replica_ids, heard = (3,), []
+    write(scene, heard)
+    ((_, _, on_answer, _),) = scene.brokers.asked
+    on_answer(marker_answer(ErrorCode.unknown_topic_or_partition))
+    assert heard == [ErrorCode.coordinator_not_available]
