@@ -9,7 +9,6 @@ import typer
 
 from broker_core.cli.admin_place import Servers, open_admin_at
 from broker_core.cli.cluster_place import CommandConfig
-from broker_core.cli.screen import Column, note, show_json, show_table
 from broker_core.model.client_settings import BrokerAddress
 
 if TYPE_CHECKING:
@@ -33,6 +32,9 @@ def list_brokers(
     A fenced broker is registered and not alive. One that is gone holds replicas, and is not registered; where brokers
     do not tell of fenced ones (Kafka before 4.0), it may be fenced.
     """
+    # Imported here, so that `streamlog broker` starts fast.
+    from broker_core.cli.screen import Column, show_json, show_table
+
     with open_admin_at(bootstrap_server, command_config) as admin:
         brokers, placements = admin.brokers(), admin.placements()
     counts = _counts(placements)
@@ -77,6 +79,8 @@ def unregister(
     """
     with open_admin_at(bootstrap_server, command_config) as admin:
         admin.unregister(broker_id)
+    from broker_core.cli.screen import note
+
     note(f"unregistered broker {broker_id}")
 
 

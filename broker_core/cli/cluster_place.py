@@ -13,7 +13,6 @@ from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.log_directory import PATH_VARIABLE, open_log, parse_place
 from broker_core.cli.object_place import ObjectUrl, open_object_log
 from broker_core.cli.properties_file import read_properties
-from broker_core.cli.screen import note
 from broker_core.model.exceptions import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -116,6 +115,8 @@ def client_settings_of(bootstrap_server: str, command_config: Path | None) -> Cl
     properties = read_properties(command_config) if command_config is not None else {}
     without_effect = sorted(properties.keys() - set(CLIENT_SETTING_NAMES))
     if without_effect:
+        from broker_core.cli.screen import note  # rich loads slowly
+
         note(f"{command_config}: ignored settings: {', '.join(without_effect)}")
     try:
         return parse_client_settings({**_IMPATIENT, **properties, "bootstrap.servers": bootstrap_server})
