@@ -59,11 +59,14 @@ class TopicDefaults:
 
     configs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
+    is_always_synced: bool = False
+    """Whatever a topic's flush.policy is: for a broker whose replicas must be on the device to be in sync."""
 
     def config_of(self, configs: Mapping[str, str]) -> TopicConfig:
         """All settings of a topic that sets `configs`. What is not understood is left out; see `from_stored`."""
         config = TopicConfig.from_stored({**self.configs, **configs})
-        return replace(config, producer_id_expiration_ms=self.producer_id_expiration_ms)
+        flush_policy = "batch" if self.is_always_synced else config.flush_policy
+        return replace(config, producer_id_expiration_ms=self.producer_id_expiration_ms, flush_policy=flush_policy)
 
 
 KAFKAS_DEFAULTS: Final = TopicDefaults()

@@ -8,7 +8,7 @@ node.replicas            for the fetchers of the driver
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from broker_core.broker.broker_node import BrokerNode, NodePorts
 from broker_core.broker.cluster.cluster_members import ClusterMembers
@@ -26,6 +26,7 @@ from broker_core.log_directory.meta_properties import MetaProperties
 from broker_core.log_directory.replica_folders import HeldDirectory, ReplicaFolders
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_defaults import TopicDefaults
 from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC
 from broker_core.replication.replication_values import ReplicationSettings
 
@@ -56,6 +57,7 @@ class ClusterBrokerNode(BrokerNode):
         self._ports = cluster
         self._folders: ReplicaFolders | None = None
         self._is_together = False
+        self._given_defaults, self._synced_defaults = config.topic_defaults, _synced(config.topic_defaults)
         self._on_caught_up: Callable[[], None] | None = None
         self.controller = cluster.controller
 
@@ -88,7 +90,7 @@ class ClusterBrokerNode(BrokerNode):
             self._ports.image_now,
             self.entropy,
             max_open_count=self._max_open_count,
-            topic_defaults=lambda: self.config.topic_defaults,
+            topic_defaults=self._topic_defaults,
         )
         return directory, self._ports.image_now()
 
@@ -117,7 +119,7 @@ class ClusterBrokerNode(BrokerNode):
             directory.folders,
             self.jobs,
             self.entropy,
-            topic_defaults=lambda: self.config.topic_defaults,
+            topic_defaults=self._topic_defaults,
             controller=ports.controller,
             own_id=self.config.node_id,
             broker_epoch=ports.broker_epoch,
@@ -128,6 +130,13 @@ class ClusterBrokerNode(BrokerNode):
 
     def _new_replicas(self, directory: NodeDirectory) -> ClusterReplicas:
         return self._assemble_replicas(directory, ClusterReplicas)
+
+    def _topic_defaults(self) -> TopicDefaults:
+        """The same object until they change."""
+        given = self.config.topic_defaults
+        if given is not self._given_defaults:
+            self._given_defaults, self._synced_defaults = given, _synced(given)
+        return self._synced_defaults
 
     def _new_view(self, directory: NodeDirectory) -> ClusterView:
         return ClusterMembers(
@@ -148,3 +157,8 @@ class ClusterBrokerNode(BrokerNode):
 
     def _keep_min_insync_replicas(self) -> None:
         """The controller has stored it for all brokers."""
+
+
+def _synced(defaults: TopicDefaults) -> TopicDefaults:
+    """In sync means on the device: a broker that lost its page cache would be trusted with what it has lost."""
+    return replace(defaults, is_always_synced=True)

@@ -99,6 +99,7 @@ class ClusterServer:
             leader=leader,
             metadata_offset=lambda: self._quorum.node.committed.offset - 1,
             on_state=self._on_state,
+            on_end=on_end,
         )
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import fields
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ from broker_core.protocol.api_table import api_label
 from broker_core.server.cluster.leader_connection import NO_ANSWER, LeaderConnection
 
 _PAUSE_SECONDS: Final = 0.02
+_LOOK_SECONDS: Final = 0.1
+"""How often it is looked whether another controller leads, while one does not answer."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -70,12 +72,24 @@ class ControllerLink:
                 connection = self._connection.current()
                 if connection is not None:
                     try:
-                        answer = await connection.ask(key, range(version, version + 1), lambda version: message)
+                        asked = connection.ask(key, range(version, version + 1), lambda version: message)
+                        answer = await self._while_it_leads(asked)
                         if answer is None or not _is_from_another(answer):
                             return answer
                     except NO_ANSWER as error:
                         _log.debug("controller %s does not answer: %s", connection.address, error)
             await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _while_it_leads(self, asked: Coroutine[Any, Any, Any]) -> Any:
+        """The answer. A controller that is frozen keeps its connection open: when another one leads, it is closed, and
+        with it what was asked."""
+        asking = self._loop.create_task(asked)
+        try:
+            while not (await asyncio.wait({asking}, timeout=_LOOK_SECONDS))[0]:
+                self._connection.current()
+            return asking.result()
+        finally:
+            asking.cancel()
 
 
 def _is_from_another(answer: Any) -> bool:

@@ -23,7 +23,7 @@ _log: Final = logging.getLogger(__name__)
 
 class ControllerSession:
     """`leader` is the active controller's address, None while nobody is known to lead; `metadata_offset` that of the
-    last record that was replayed. `on_state` is called with each new state."""
+    last record that was replayed. `on_state` is called with each new state, `on_end` with an unexpected error."""
 
     def __init__(
         self,
@@ -37,7 +37,9 @@ class ControllerSession:
         leader: Callable[[], BrokerAddress | None],
         metadata_offset: Callable[[], int],
         on_state: Callable[[LifecycleState], None],
+        on_end: Callable[[Exception], None],
     ) -> None:
+        self._on_end = on_end
         self._identity, self._fs, self._clock, self._log_dir = identity, fs, clock, log_dir
         self._answer_ms = answer_ms
         self._connection = LeaderConnection(leader)
@@ -56,6 +58,14 @@ class ControllerSession:
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._talk())
+        self._task.add_done_callback(self._on_over)
+
+    def _on_over(self, task: asyncio.Task[None]) -> None:
+        """Without heartbeats the broker is fenced, and would serve on without knowing why."""
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            _log.error("node=%d: the session with the controller ends", self._identity.node_id, exc_info=error)
+            self._on_end(error)
 
     async def leave(self, timeout_seconds: float) -> None:
         """Asks the controller to move what this broker leads; returns when it has, or the time is over."""

@@ -59,7 +59,10 @@ class ReplicatedNode:
         self.fs = fs or RefusingFileSystem()
         self.jobs, self.timers, self.controller = QueuedJobs(), TimerQueue(), AskedController()
         self.roles, self.followed = [], []
-        entropy, defaults = SystemEntropy(), TopicDefaults(configs={})
+        entropy, defaults = (
+            SystemEntropy(),
+            TopicDefaults(configs={}, is_always_synced=True),
+        )  # as ClusterBrokerNode has them
         properties = MetaProperties(cluster_id="c", directory_id=UUID(int=node_id), node_id=node_id, is_ours=False)
         held = HeldDirectory(path=str(path), properties=properties, locks=SYSTEM_LOCKS)
         self.directory, folders = open_replica_directory(

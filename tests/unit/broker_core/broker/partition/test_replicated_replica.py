@@ -275,3 +275,13 @@ def test_an_append_behind_a_leader_epoch_that_could_not_be_written_is_refused(br
     del node.settle
     node.settle()
     assert codes(answers) == [ErrorCode.kafka_storage_error] * 2
+
+
+def test_in_sync_means_on_the_device_also_with_flush_policy_os(brokers):
+    # After a power cut a broker keeps its place in the in-sync set: it must have what it acknowledged.
+    brokers.create(flush_policy="os")
+    before = [brokers[number].fs.count("sync", ".log") for number in (1, 2, 3)]
+    answers = brokers[1].append(a_batch(3))
+    brokers.exchange()
+    assert answers == [(0, 2)]
+    assert all(brokers[number].fs.count("sync", ".log") > before[number - 1] for number in (1, 2, 3))
