@@ -26,6 +26,7 @@ import errno
 from contextlib import suppress
 from typing import Final
 
+from broker_core.log_directory.broker_epoch import EPOCH_FILE_NAME
 from broker_core.log_directory.clean_shutdown import remove_clean_shutdown
 from broker_core.log_directory.meta_properties import (
     META_PROPERTIES_FILE_NAME,
@@ -152,6 +153,12 @@ class LogDirectory:
         process.
         """
         if self._kind is DirectoryKind.FOREIGN:
+            if self._fs.exists(f"{self.path}/{EPOCH_FILE_NAME}"):
+                raise DirectoryReadOnlyError(
+                    f"{self.path} is the directory of a node of a cluster and can only be read. Write to that cluster"
+                    " with kafka.bootstrap.servers.",
+                    directory=self.path,
+                )
             raise DirectoryReadOnlyError(
                 f"{self.path} was written by Apache Kafka and can only be read. Write to another directory,"
                 " or to that Kafka cluster with kafka.bootstrap.servers.",

@@ -224,7 +224,9 @@ class OptionReader:
             )
 
     def _nearest(self, name: str) -> str:
-        near = difflib.get_close_matches(name, list(self._known), n=1)
+        # `partitions` is meant as `topic.partitions`, and not as the more alike `minPartitions`.
+        ends = [known for known in self._known if known.endswith(f".{name}")]
+        near = ends or difflib.get_close_matches(name, list(self._known), n=1)
         return f" (did you mean {self._known[near[0]]}?)" if near else ""
 
     def _local_path(self, path: str) -> str:

@@ -218,3 +218,10 @@ def test_a_place_where_nothing_can_be_created_is_named_with_the_settings_that_gi
         " Give a path in a directory that it may write to: the path of load() or save(), --path of streamlog, log.dirs"
         " of a broker."
     )
+
+
+def test_the_directory_of_a_node_of_a_cluster_is_refused_by_that_name(tmp_path):
+    (tmp_path / "meta.properties").write_text("#\nnode.id=1\nversion=1\ncluster.id=4L6g3nShT-eMCtK--X86sw\n")
+    (tmp_path / "streamlog-broker-epoch").write_text("5\n")
+    with pytest.raises(DirectoryReadOnlyError, match="is the directory of a node of a cluster"):
+        open_directory(tmp_path).require_writable()

@@ -162,6 +162,7 @@ def test_settings_that_the_sink_always_fulfils_are_accepted(name, value):
         ("txnAppId", "orders", "txnAppId and txnVersion must be set together"),
         ("txnVersion", "1", "txnAppId and txnVersion must be set together"),
         ("topik", "t", "did you mean topic?"),
+        ("partitions", "3", "did you mean topic.partitions?"),
         ("subscribe", "t", "subscribe is for reading: set the option topic to the topic to write to"),
         ("subscribePattern", "t.*", "subscribePattern is for reading"),
         ("assign", '{"t":[0]}', "assign is for reading"),
