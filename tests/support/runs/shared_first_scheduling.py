@@ -1,4 +1,4 @@
-"""Which worker of `pytest -n 2 --dist loadfile` runs which file.
+"""Which worker of `pytest -n 3 --dist loadfile` runs which file.
 
 The first worker takes the files that share something slow to start (a Spark session, brokers, stores) one suite after
 the other. The other workers begin with the unit tests and come to meet it. So each of these things is started once in
