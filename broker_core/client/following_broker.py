@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from broker_core.broker.partition.image_assignments import standings_of
 from broker_core.client.broker_session import BrokerSession
 from broker_core.client.deadline import Deadline
 from broker_core.client.held_replicas import HeldReplicas
@@ -32,7 +33,6 @@ from broker_core.model.client_settings import BrokerAddress, ClientSettings
 from broker_core.model.exceptions import DirectoryLockedError, QuorumError
 from broker_core.ports import LockMode
 from broker_core.raft.quorum_values import ReplicaIdentity
-from broker_core.replication.replication_values import BrokerStanding
 from broker_core.storage.os_file_system import OsFileSystem
 
 _log: Final = logging.getLogger(__name__)
@@ -105,13 +105,7 @@ class FollowingBroker:
             return
         image = self._follower.image
         self._learn_nodes()
-        standings = {
-            broker_id: BrokerStanding(
-                broker_epoch=broker.broker_epoch, is_fenced=broker.fenced, is_stopping=broker.in_controlled_shutdown
-            )
-            for broker_id, broker in image.registrations.brokers.items()
-        }
-        self._replicas.learn(image, standings)
+        self._replicas.learn(image, standings_of(image))
         for leader_id in self._replicas.leaders() - self._fetchers.keys():
             self._fetchers[leader_id] = ReplicaFetcher(
                 leader_id,

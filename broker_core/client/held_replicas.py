@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping
 from typing import Final
 
+from broker_core.broker.partition.image_assignments import assignment_of
 from broker_core.client.replica_folder import ReplicaFolder, put_stray_aside, read_watermarks, write_watermarks
 from broker_core.client.replica_settings import ReplicaSettings
 from broker_core.metadata.metadata_image import MetadataImage
@@ -27,7 +28,6 @@ from broker_core.replication.replication_values import (
     AskLeaderBounds,
     BrokerStanding,
     FetchPosition,
-    PartitionAssignment,
     ReplicaEffect,
     ReplicaFetchAnswer,
     ReplicationSettings,
@@ -95,14 +95,7 @@ class HeldReplicas:
         held = self._held.get(partition) or self._open(image, partition)
         if held is None:
             return
-        assignment = PartitionAssignment(
-            leader_id=state.leader,
-            leader_epoch=state.leader_epoch,
-            partition_epoch=state.partition_epoch,
-            replicas=state.replicas,
-            isr=state.isr,
-        )
-        self._carry_out(held, held.machine.on_assignment(assignment, self._clock.now_ms()))
+        self._carry_out(held, held.machine.on_assignment(assignment_of(state), self._clock.now_ms()))
 
     def _open(self, image: MetadataImage, partition: PartitionId) -> HeldReplica | None:
         topic = image.topic_by_id(partition.topic_id)

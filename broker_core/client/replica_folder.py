@@ -6,7 +6,6 @@ and somewhere else: the follower then asks its leader again.
 
 from __future__ import annotations
 
-from typing import Final
 from uuid import UUID
 
 from broker_core.broker.partition.replica_writes import carry_out, found_log
@@ -16,14 +15,12 @@ from broker_core.ports import FileSystem
 from broker_core.replication.replica_log import ReplicaLog
 from broker_core.replication.replication_values import ReplicaEffect
 from broker_core.storage.checkpoints import (
+    WATERMARK_FILE_NAME,
     read_offset_checkpoint,
     read_partition_metadata,
     write_offset_checkpoint,
 )
 from broker_core.storage.writable_partition import WritablePartition
-
-WATERMARK_FILE_NAME: Final = "replication-offset-checkpoint"
-"""Kafka's file: the high watermark of each partition of a directory, as it was some time ago."""
 
 
 class ReplicaFolder:

@@ -7,14 +7,12 @@ only valid in filters; here that one gets INVALID_REQUEST, and the others are cr
 
 from __future__ import annotations
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
 
 from broker_core.handlers.access_rules import NOT_AUTHORIZED, is_whole_request_allowed
 from broker_core.handlers.call import Call
-from broker_core.metadata.security_plans import Refusal, plan_create_acls
-from broker_core.model.access_control import AccessRule, Operation, PatternType, Permission, ResourceType
+from broker_core.metadata.access_rule_messages import creation_result, rule_in
+from broker_core.metadata.security_plans import plan_create_acls
 
 
 def handle(call: Call) -> None:
@@ -25,31 +23,13 @@ def handle(call: Call) -> None:
     if call.node.authorizer is None:
         _refuse_all(call, ErrorCode.security_disabled, "No Authorizer is configured.")
         return
-    wanted = [_rule_of(creation) for creation in creations]
+    wanted = [rule_in(creation) for creation in creations]
     entropy = call.node.entropy
     call.node.topics.change(
         lambda controller: plan_create_acls(controller.image.access_control, wanted, entropy=entropy),
-        lambda replies: call.respond(results=[_result(reply) for reply in replies]),
+        lambda replies: call.respond(results=[creation_result(reply) for reply in replies]),
         lambda error: _refuse_all(call, error.error_code, error.message),
     )
-
-
-def _rule_of(creation: Any) -> AccessRule:
-    return AccessRule(
-        resource_type=ResourceType(creation.resource_type),
-        resource_name=creation.resource_name,
-        pattern_type=PatternType(creation.resource_pattern_type),
-        principal=creation.principal,
-        host=creation.host,
-        operation=Operation(creation.operation),
-        permission=Permission(creation.permission_type),
-    )
-
-
-def _result(refusal: Refusal | None) -> dict[str, Any]:
-    if refusal is None:
-        return {"error_code": ErrorCode.none, "error_message": ""}
-    return {"error_code": refusal.error_code, "error_message": refusal.message}
 
 
 def _refuse_all(call: Call, error_code: ErrorCode, message: str) -> None:

@@ -5,15 +5,12 @@ with a value of a newer Kafka is refused with INVALID_REQUEST."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
 
 from broker_core.handlers.access_rules import NOT_AUTHORIZED, is_whole_request_allowed
 from broker_core.handlers.call import Call
-from broker_core.handlers.describe_acls import filter_of
-from broker_core.metadata.security_plans import DeletedRules, plan_delete_acls
-from broker_core.model.access_control import AccessRule
+from broker_core.metadata.access_rule_messages import deletion_result, filter_in
+from broker_core.metadata.security_plans import plan_delete_acls
 
 
 def handle(call: Call) -> None:
@@ -23,36 +20,12 @@ def handle(call: Call) -> None:
     if call.node.authorizer is None:
         _refuse_all(call, ErrorCode.security_disabled, "No Authorizer is configured.")
         return
-    filters = [filter_of(asked) for asked in call.message.filters]
+    filters = [filter_in(asked) for asked in call.message.filters]
     call.node.topics.change(
         lambda controller: plan_delete_acls(controller.image.access_control, filters),
-        lambda replies: call.respond(filter_results=[_result(reply) for reply in replies]),
+        lambda replies: call.respond(filter_results=[deletion_result(reply) for reply in replies]),
         lambda error: _refuse_all(call, error.error_code, error.message),
     )
-
-
-def _result(deleted: DeletedRules) -> dict[str, Any]:
-    if deleted.refusal is not None:
-        return {"error_code": deleted.refusal.error_code, "error_message": deleted.refusal.message}
-    return {
-        "error_code": ErrorCode.none,
-        "error_message": None,
-        "matching_acls": [_matching(rule) for rule in deleted.rules],
-    }
-
-
-def _matching(rule: AccessRule) -> dict[str, Any]:
-    return {
-        "error_code": ErrorCode.none,
-        "error_message": None,
-        "resource_type": rule.resource_type,
-        "resource_name": rule.resource_name,
-        "pattern_type": rule.pattern_type,
-        "principal": rule.principal,
-        "host": rule.host,
-        "operation": rule.operation,
-        "permission_type": rule.permission,
-    }
 
 
 def _refuse_all(call: Call, error_code: ErrorCode, message: str) -> None:

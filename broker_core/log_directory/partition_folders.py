@@ -108,15 +108,20 @@ class PartitionFolders:
 
     def sweep(self) -> int:
         """Removes folders of deleted topics that crashes left. Returns their number."""
+        return self._move_all_aside(lambda partition, found_id: self._metadata_log.image.was_removed(found_id))
+
+    def _move_all_aside(self, is_leftover: Callable[[TopicPartition, UUID], bool]) -> int:
+        """Moves these folders aside, and removes those of them that may be removed, and what interrupted deletions
+        left. Returns the number of the removed ones."""
         leftovers = []
-        with self._metadata_log.locked(), translated("looking for deleted topics' folders", self._path):
+        with self._metadata_log.locked(), translated("looking for leftover folders", self._path):
             for name in self._fs.list_directory(self._path):
                 partition = parse_partition_folder(name)
                 if is_deleted_folder(name):
                     leftovers.append(f"{self._path}/{name}")
                 elif partition is not None and partition.topic != CLUSTER_METADATA_TOPIC:
                     found_id = self._topic_id_of(self.path_of(partition))
-                    if found_id is not None and self._metadata_log.image.was_removed(found_id):
+                    if found_id is not None and is_leftover(partition, found_id):
                         moved_path = self._move_aside(partition, found_id)
                         leftovers.extend([] if moved_path is None else [moved_path])
         for path in leftovers:
@@ -192,23 +197,25 @@ class PartitionFolders:
             return None
 
     def _move_aside(self, partition: TopicPartition, found_id: UUID) -> str | None:
-        """Renames the folder under its lock. Returns the new path if the folder can be removed, None if it must be
-        kept."""
+        """Renames the folder. Returns the new path if the folder can be removed, None if it must be kept."""
+        if self._metadata_log.image.was_removed(found_id):
+            return self._rename(partition, deleted_folder)
+        path = self._rename(partition, stray_folder)
+        _log.warning("folder %s has the unknown topic id %s: moved to %s", self.path_of(partition), found_id, path)
+        return None
+
+    def _rename(self, partition: TopicPartition, new_name: Callable[[TopicPartition, str], str]) -> str:
+        """Renames the folder under its lock. Returns the new path."""
         path = self.path_of(partition)
-        unique_hex = self._entropy.random_bytes(16).hex()
-        was_deleted = self._metadata_log.image.was_removed(found_id)
-        name = (deleted_folder if was_deleted else stray_folder)(partition, unique_hex)
+        new_path = f"{self._path}/{new_name(partition, self._entropy.random_bytes(16).hex())}"
         lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}", locks=self._metadata_log.locks)
         try:
             with lock.exclusive():
-                self._fs.rename(path, f"{self._path}/{name}")
+                self._fs.rename(path, new_path)
                 self._fs.sync_directory(self._path)
         finally:
             lock.close()
-        if not was_deleted:
-            _log.warning("folder %s has the unknown topic id %s: moved to %s", path, found_id, name)
-            return None
-        return f"{self._path}/{name}"
+        return new_path
 
     def _remove_tree(self, path: str) -> None:
         """Removes a folder that is no longer found. The next sweep removes what this call could not."""

@@ -17,19 +17,13 @@ from uuid import UUID
 from broker_core.cluster import TopicDescription
 from broker_core.log_directory.meta_properties import MetaProperties
 from broker_core.log_directory.partition_folders import PartitionFolders
-from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
 from broker_core.log_directory.topic_catalog import TopicPlan
 from broker_core.metadata.controller import MetadataController
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import MetadataRecord
 from broker_core.model.exceptions import InvalidRequestError
 from broker_core.model.identifiers import TopicPartition
-from broker_core.model.topic_name import (
-    CLUSTER_METADATA_TOPIC,
-    deleted_folder,
-    is_deleted_folder,
-    parse_partition_folder,
-)
+from broker_core.model.topic_name import deleted_folder
 from broker_core.ports import Locks
 from broker_core.storage.storage_errors import translated
 
@@ -100,33 +94,14 @@ class ReplicaFolders(PartitionFolders):
 
     def remove_replica(self, partition: TopicPartition, topic_id: UUID) -> None:
         """Nobody has it open."""
-        path, moved_path = self.path_of(partition), None
+        moved_path = None
         with self._metadata_log.locked(), translated(f"deleting {partition}", self._path):
-            if self._topic_id_of(path) == topic_id:
-                moved_path = f"{self._path}/{deleted_folder(partition, self._entropy.random_bytes(16).hex())}"
-                lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}", locks=self._metadata_log.locks)
-                try:
-                    with lock.exclusive():
-                        self._fs.rename(path, moved_path)
-                        self._fs.sync_directory(self._path)
-                finally:
-                    lock.close()
+            if self._topic_id_of(self.path_of(partition)) == topic_id:
+                moved_path = self._rename(partition, deleted_folder)
         if moved_path is not None:
             self._remove_tree(moved_path)
 
     def put_strays_aside(self, held: set[tuple[UUID, int]]) -> None:
         """Folders of replicas that were taken from this node while it was away: kept, with Kafka's name for them.
         Finishes deletions that were interrupted."""
-        leftovers = []
-        with self._metadata_log.locked(), translated("looking for stray folders", self._path):
-            for name in self._fs.list_directory(self._path):
-                partition = parse_partition_folder(name)
-                if is_deleted_folder(name):
-                    leftovers.append(f"{self._path}/{name}")
-                elif partition is not None and partition.topic != CLUSTER_METADATA_TOPIC:
-                    found_id = self._topic_id_of(self.path_of(partition))
-                    if found_id is not None and (found_id, partition.partition) not in held:
-                        moved_path = self._move_aside(partition, found_id)
-                        leftovers.extend([] if moved_path is None else [moved_path])
-        for path in leftovers:
-            self._remove_tree(path)
+        self._move_all_aside(lambda partition, found_id: (found_id, partition.partition) not in held)

@@ -23,6 +23,8 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.ports import File, FileSystem
 
 LEADER_EPOCH_FILE_NAME = "leader-epoch-checkpoint"
+WATERMARK_FILE_NAME = "replication-offset-checkpoint"
+"""Kafka's file: the high watermark of each partition of a directory, as it was some time ago."""
 LOG_START_OFFSET_FILE_NAME = "log-start-offset-checkpoint"
 PARTITION_METADATA_FILE_NAME = "partition.metadata"
 

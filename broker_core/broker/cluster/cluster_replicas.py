@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.broker.cluster.isr_proposals import IsrProposals
 from broker_core.broker.controller_port import ControllerPort
+from broker_core.broker.partition.image_assignments import assignment_of, standings_of
 from broker_core.broker.partition.replica import Replica
 from broker_core.broker.partition.replica_manager import ReplicaManager
 from broker_core.broker.partition.replicated_replica import ReplicatedReplica
@@ -24,7 +25,7 @@ from broker_core.cluster import TopicDescription
 from broker_core.log_directory.replica_folders import ReplicaFolders
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.partition_table import PartitionTable
-from broker_core.model.exceptions import ReplicaError, StreamlogError, UnknownPartitionError
+from broker_core.model.exceptions import ReplicaError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.ports import Clock
 from broker_core.replication.replica_messages import PartitionId
@@ -33,20 +34,17 @@ from broker_core.replication.replication_values import (
     FetchPosition,
     IsrAnswer,
     MemberProposal,
-    PartitionAssignment,
     ReplicaFetchAnswer,
     ReplicationSettings,
 )
-from broker_core.storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
+from broker_core.storage.checkpoints import WATERMARK_FILE_NAME, read_offset_checkpoint, write_offset_checkpoint
 
-WATERMARK_FILE_NAME: Final = "replication-offset-checkpoint"
-"""Kafka's file: the high watermark of each partition of the directory, as it was some time ago."""
 _WATERMARK_INTERVAL_MS: Final = 5000
 _log: Final = logging.getLogger(__name__)
 
 
 class ClusterReplicas(ReplicaManager):
-    """`join` comes before `learn`. `on_leaders` is called with the brokers that lead a replica of this one."""
+    """`join` comes before `learn`."""
 
     def join(
         self,
@@ -111,12 +109,7 @@ class ClusterReplicas(ReplicaManager):
             if own is None or own.broker_epoch != self._broker_epoch():
                 return
             self.is_caught_up = True
-        standings = {
-            broker_id: BrokerStanding(
-                broker_epoch=broker.broker_epoch, is_fenced=broker.fenced, is_stopping=broker.in_controlled_shutdown
-            )
-            for broker_id, broker in image.registrations.brokers.items()
-        }
+        standings = standings_of(image)
         has_new_standings, self._standings = standings != self._standings, standings
         table = image.partitions
         seen, change_count = self._seen
@@ -128,7 +121,7 @@ class ClusterReplicas(ReplicaManager):
                 replica.on_standings()
 
     def _learn_assignments(self, image: MetadataImage) -> None:
-        self._image, table = image, image.partitions
+        table = image.partitions
         listed = {PartitionId(*table.partition_at(row)): row for row in table.held_by(self._own_id)}
         # First, since a topic may have been made again with the same name.
         for partition_id in self._held.keys() - listed.keys():
@@ -141,15 +134,7 @@ class ClusterReplicas(ReplicaManager):
             self._known_epochs[partition_id] = epochs
             topic = image.topic_by_id(partition_id.topic_id)
             assert topic is not None, f"{partition_id} of a topic that is not in the image"
-            self._held_replica(partition_id, topic).assign(
-                PartitionAssignment(
-                    leader_id=state.leader,
-                    leader_epoch=state.leader_epoch,
-                    partition_epoch=state.partition_epoch,
-                    replicas=state.replicas,
-                    isr=state.isr,
-                )
-            )
+            self._held_replica(partition_id, topic).assign(assignment_of(state))
         if not self._has_looked_for_strays:
             self._has_looked_for_strays = True
             held = {(each.topic_id, each.number) for each in listed}
@@ -182,7 +167,7 @@ class ClusterReplicas(ReplicaManager):
 
         def removed() -> None:
             self._leaving.discard(partition_id)
-            self._learn_assignments(self._image)
+            self._learn_assignments(self._topics.image)
 
         # A write under way would make the folder again.
         replica.when_idle(lambda: self._in_job(remove, f"the folder of {partition}", removed))
@@ -203,13 +188,7 @@ class ClusterReplicas(ReplicaManager):
         """Raises ReplicaError, too: another broker leads the partition."""
         replica = self._replicas.get(partition)
         if replica is None:
-            topic = self._topics.topic(partition.topic)
-            if not 0 <= partition.partition < topic.partition_count:
-                raise UnknownPartitionError(
-                    f"Topic '{topic.name}' has partitions 0 to {topic.partition_count - 1}, not {partition.partition}.",
-                    topic=topic.name,
-                    partition=partition.partition,
-                )
+            self._topic_of(partition)
             raise ReplicaError(
                 f"{partition}: this broker has no replica of the partition",
                 error_code=ErrorCode.not_leader_or_follower,

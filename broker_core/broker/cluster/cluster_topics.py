@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -170,8 +171,6 @@ class ClusterTopics(TopicStore):
 
 
 def _request(key: int, version: int, *, timeout: int | None = None, **values: Any) -> Any:
-    from datetime import timedelta
-
     waits = {} if timeout is None else {"timeout": timedelta(milliseconds=timeout)}
     return build(message_types(key, version).request, {**values, **waits})
 

@@ -170,6 +170,11 @@ class Replica:
         bounds.require(from_offset, self.topic_partition)
         end = bounds.readable_end(isolation)
         stop = end if until_offset is None else min(end, until_offset)
+        return self._read_until(from_offset, stop, max_bytes=max_bytes, isolation=isolation)
+
+    def _read_until(self, from_offset: int, stop: int, *, max_bytes: int, isolation: IsolationLevel) -> FetchedBatches:
+        """What is published below `stop`."""
+        bounds = self.bounds
         if from_offset >= stop:
             return FetchedBatches(buffer=memoryview(b""), next_offset=from_offset, bounds=bounds)
         try:

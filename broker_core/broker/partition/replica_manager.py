@@ -175,7 +175,8 @@ class ReplicaManager:
         except (UnknownTopicError, UnknownPartitionError):
             return None
 
-    def _make(self, partition: TopicPartition) -> Replica:
+    def _topic_of(self, partition: TopicPartition) -> TopicDescription:
+        """Raises UnknownTopicError, UnknownPartitionError."""
         topic = self._topics.topic(partition.topic)
         if not 0 <= partition.partition < topic.partition_count:
             raise UnknownPartitionError(
@@ -183,6 +184,10 @@ class ReplicaManager:
                 topic=topic.name,
                 partition=partition.partition,
             )
+        return topic
+
+    def _make(self, partition: TopicPartition) -> Replica:
+        topic = self._topic_of(partition)
         self._known_topics[topic.name] = topic
         replica = self._replicas[partition] = self._new_replica(partition, topic)
         return replica

@@ -329,14 +329,10 @@ class ReplicatedReplica(Replica):
 
     def read_log(self, from_offset: int, *, max_bytes: int, until_offset: int) -> FetchedBatches:
         """Records up to the log's end, committed or not: for followers, and for the partition's coordinator."""
-        bounds = self.bounds
-        bounds.require(from_offset, self.topic_partition)
-        if from_offset >= until_offset:
-            return FetchedBatches(buffer=memoryview(b""), next_offset=from_offset, bounds=bounds)
-        fetched = self._reader().read(
-            from_offset, max_bytes=max_bytes, until_offset=until_offset, isolation=IsolationLevel.READ_UNCOMMITTED
+        self.bounds.require(from_offset, self.topic_partition)
+        return self._read_until(
+            from_offset, until_offset, max_bytes=max_bytes, isolation=IsolationLevel.READ_UNCOMMITTED
         )
-        return FetchedBatches(buffer=fetched.buffer, next_offset=fetched.next_offset, bounds=bounds)
 
     # -- as a follower --
 

@@ -10,8 +10,7 @@ from broker_core.broker.callback_errors import OnError, log_callback_errors
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import BrokerUnavailableError
 from broker_core.protocol.api_table import api_label
-from broker_core.server.cluster.leader_connection import NO_ANSWER
-from broker_core.server.quorum.peer_connection import PeerConnection
+from broker_core.server.cluster.moving_connection import NO_ANSWER, MovingConnection, ask_once
 
 _ANSWER_SECONDS: Final = 10.0
 
@@ -26,10 +25,16 @@ class BrokerLinks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, broker_id: int, message: Any, on_answer: Callable[[Any], None], on_error: OnError) -> None:
-        link = self._links.setdefault(broker_id, _BrokerLink())
+        link = self._link_to(broker_id)
         task = self._loop.create_task(self._ask(broker_id, link, message, on_answer, on_error))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _link_to(self, broker_id: int) -> _BrokerLink:
+        link = self._links.get(broker_id)
+        if link is None:
+            link = self._links[broker_id] = _BrokerLink(lambda: self._address_of(broker_id))
+        return link
 
     def close(self) -> None:
         """What is under way is not answered any more."""
@@ -44,7 +49,7 @@ class BrokerLinks:
         label = api_label(message.__api_key__)
         try:
             async with link.turn, asyncio.timeout(_ANSWER_SECONDS):
-                answer = await link.ask(self._address_of(broker_id), message)
+                answer = await link.ask(message)
         except (*NO_ANSWER, TimeoutError) as error:
             link.close()
             gone = BrokerUnavailableError(f"broker {broker_id} does not answer {label}: {error!r}", address="")
@@ -54,23 +59,19 @@ class BrokerLinks:
 
 
 class _BrokerLink:
-    def __init__(self) -> None:
+    def __init__(self, address_now: Callable[[], BrokerAddress | None]) -> None:
         self.turn = asyncio.Lock()
-        self._connection: PeerConnection | None = None
+        self._connection = MovingConnection(address_now)
 
-    async def ask(self, address: BrokerAddress | None, message: Any) -> Any:
-        if address is None:
+    async def ask(self, message: Any) -> Any:
+        connection = self._connection.current()
+        if connection is None:
             raise BrokerUnavailableError("it is not registered", address="")
-        if self._connection is None or self._connection.address != address:
-            self.close()
-            self._connection = PeerConnection(address)
-        versions = range(message.__version__, message.__version__ + 1)
-        answer = await self._connection.ask(message.__api_key__, versions, lambda version: message)
+        answer = await ask_once(connection, message)
         if answer is None:
-            raise BrokerUnavailableError(f"{address} does not support the request", address=str(address))
+            address = str(connection.address)
+            raise BrokerUnavailableError(f"{address} does not support the request", address=address)
         return answer
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connection.close()

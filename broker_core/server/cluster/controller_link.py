@@ -18,7 +18,7 @@ from broker_core.broker.callback_errors import OnError, log_callback_errors
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import RequestTimedOutError, UnsupportedVersionError
 from broker_core.protocol.api_table import api_label
-from broker_core.server.cluster.leader_connection import NO_ANSWER, LeaderConnection
+from broker_core.server.cluster.moving_connection import NO_ANSWER, MovingConnection, ask_once
 
 _PAUSE_SECONDS: Final = 0.02
 _LOOK_SECONDS: Final = 0.1
@@ -31,7 +31,7 @@ class ControllerLink:
     running loop."""
 
     def __init__(self, leader: Callable[[], BrokerAddress | None], *, timeout_seconds: float) -> None:
-        self._connection = LeaderConnection(leader)
+        self._connection = MovingConnection(leader)
         self._timeout_seconds = timeout_seconds
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()
@@ -66,14 +66,12 @@ class ControllerLink:
 
     async def _answer_of(self, message: Any) -> Any | None:
         """None: the controller does not support the request."""
-        key, version = message.__api_key__, message.__version__
         while True:
             async with self._turn:
                 connection = self._connection.current()
                 if connection is not None:
                     try:
-                        asked = connection.ask(key, range(version, version + 1), lambda version: message)
-                        answer = await self._while_it_leads(asked)
+                        answer = await self._while_it_leads(ask_once(connection, message))
                         if answer is None or not _is_from_another(answer):
                             return answer
                     except NO_ANSWER as error:

@@ -12,7 +12,7 @@ from broker_core.metadata.broker_lifecycle import BrokerLifecycle, LifecycleHear
 from broker_core.metadata.broker_messages import BrokerIdentity, session_message, take_session_answer
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.ports import Clock, FileSystem
-from broker_core.server.cluster.leader_connection import NO_ANSWER, LeaderConnection
+from broker_core.server.cluster.moving_connection import NO_ANSWER, MovingConnection, ask_once
 from broker_core.server.quorum.peer_connection import PeerConnection
 
 _PAUSE_SECONDS: Final = 0.025
@@ -42,7 +42,7 @@ class ControllerSession:
         self._on_end = on_end
         self._identity, self._fs, self._clock, self._log_dir = identity, fs, clock, log_dir
         self._answer_ms = answer_ms
-        self._connection = LeaderConnection(leader)
+        self._connection = MovingConnection(leader)
         self._metadata_offset, self._on_state = metadata_offset, on_state
         self._task: asyncio.Task[None] | None = None
         self.lifecycle = BrokerLifecycle(
@@ -105,9 +105,7 @@ class ControllerSession:
         return self._identity.node_id
 
     async def _ask(self, connection: PeerConnection, asked: Registration | LifecycleHeartbeat) -> None:
-        message = session_message(asked, self._identity)
-        versions = range(message.__version__, message.__version__ + 1)
-        answer = await connection.ask(message.__api_key__, versions, lambda version: message)
+        answer = await ask_once(connection, session_message(asked, self._identity))
         now_ms = self._clock.now_ms()
         if answer is None:
             self.lifecycle.on_no_answer(now_ms)

@@ -25,9 +25,8 @@ from broker_core.replication.replica_messages import (
     replica_fetch_request,
 )
 from broker_core.replication.replication_values import FetchPosition
-from broker_core.server.cluster.leader_connection import NO_ANSWER
+from broker_core.server.cluster.moving_connection import NO_ANSWER, MovingConnection, ask_once
 from broker_core.server.cluster.replica_limits import ReplicaLimits
-from broker_core.server.quorum.peer_connection import PeerConnection
 
 _log: Final = logging.getLogger(__name__)
 _IDLE_SECONDS: Final = 0.25
@@ -50,8 +49,8 @@ class LeaderFetcher:
         broker_epoch: Callable[[], int],
     ) -> None:
         self._leader_id, self._own_id, self._limits, self._replicas = leader_id, own_id, limits, replicas
-        self._address_of, self._broker_epoch = address_of, broker_epoch
-        self._connection: PeerConnection | None = None
+        self._broker_epoch = broker_epoch
+        self._connection = MovingConnection(lambda: address_of(leader_id))
         self._news = asyncio.Event()
         self._asked: set[PartitionId] = set()
         self._fetching: asyncio.Task[None] | None = None
@@ -66,8 +65,7 @@ class LeaderFetcher:
 
     def close(self) -> None:
         self._task.cancel()
-        if self._connection is not None:
-            self._connection.close()
+        self._connection.close()
 
     async def _run(self) -> None:
         while True:
@@ -76,28 +74,26 @@ class LeaderFetcher:
             except Exception:
                 # A fault in the handling of one replica must not end the fetching of all.
                 _log.exception("node=%d: fetching from broker %d failed", self._own_id, self._leader_id)
-                self._disconnect()
+                self._connection.close()
                 await asyncio.sleep(_IDLE_SECONDS)
 
     async def _take_turn(self) -> None:
         self._news.clear()
         positions = self._replicas.positions_at(self._leader_id)
         wanted = self._replicas.wanted_bounds(self._leader_id)
-        address = self._address_of(self._leader_id)
+        connection = self._connection.current()
         # Before its registration a broker has no epoch by which a leader could tell it from an earlier incarnation.
-        is_ready = address is not None and self._broker_epoch() >= 0 and bool(positions or wanted)
+        is_ready = connection is not None and self._broker_epoch() >= 0 and bool(positions or wanted)
         if not is_ready or self._replicas.is_writing(self._leader_id):
             await self._rest(_IDLE_SECONDS)
             return
-        assert address is not None
         try:
-            self._connect(address)
             await self._fetch(positions)
             for partition_id, topic, leader_epoch in wanted:
                 await self._ask_bounds(partition_id, topic, leader_epoch)
         except (*NO_ANSWER, TimeoutError) as error:
             _log.info("node=%d: broker %d does not answer: %r", self._own_id, self._leader_id, error)
-            self._disconnect()
+            self._connection.close()
             for partition_id in positions:
                 self._replicas.on_no_answer(partition_id)
             for partition_id, _, leader_epoch in wanted:
@@ -110,17 +106,6 @@ class LeaderFetcher:
                 await self._news.wait()
         except TimeoutError:
             pass
-
-    def _connect(self, address: BrokerAddress) -> None:
-        if self._connection is not None and self._connection.address != address:
-            self._disconnect()
-        if self._connection is None:
-            self._connection = PeerConnection(address)
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
     async def _fetch(self, positions: dict[PartitionId, FetchPosition]) -> None:
         if not positions:
@@ -136,7 +121,7 @@ class LeaderFetcher:
             self._fetching = None
         if fetching.cancelled():
             # By `look`: the connection has an answer that nobody waits for.
-            self._disconnect()
+            self._connection.close()
         else:
             fetching.result()
 
@@ -165,10 +150,11 @@ class LeaderFetcher:
         self._replicas.on_bounds(partition_id, leader_epoch, start, end)
 
     async def _ask(self, request: Any) -> Any:
-        assert self._connection is not None
-        versions = range(request.__version__, request.__version__ + 1)
+        connection = self._connection.current()
+        if connection is None:
+            raise BrokerUnavailableError(f"broker {self._leader_id} is not registered", address=str(self._leader_id))
         async with asyncio.timeout(self._limits.fetch_wait_ms / 1000 + _ANSWER_SECONDS):
-            answer = await self._connection.ask(request.__api_key__, versions, lambda version: request)
+            answer = await ask_once(connection, request)
         if answer is None:
             raise BrokerUnavailableError(
                 f"broker {self._leader_id} does not support the requests of followers", address=str(self._leader_id)

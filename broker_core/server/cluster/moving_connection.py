@@ -1,10 +1,10 @@
-"""A connection to the active controller, whichever node that is now."""
+"""A connection to a node whose address may change: the active controller, or a broker that registers again."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import BrokerUnavailableError, MalformedMessageError
@@ -14,16 +14,16 @@ NO_ANSWER: Final = (OSError, BrokerUnavailableError, MalformedMessageError, asyn
 """What a `PeerConnection` raises when the other node does not answer."""
 
 
-class LeaderConnection:
-    """`leader` is the active controller's address, None while nobody is known to lead."""
+class MovingConnection:
+    """`address_now` is where the node is, None while that is not known."""
 
-    def __init__(self, leader: Callable[[], BrokerAddress | None]) -> None:
-        self._leader = leader
+    def __init__(self, address_now: Callable[[], BrokerAddress | None]) -> None:
+        self._address_now = address_now
         self._connection: PeerConnection | None = None
 
     def current(self) -> PeerConnection | None:
-        """To the controller that leads now; one to an earlier leader is closed."""
-        address = self._leader()
+        """To where the node is now; one to an earlier address is closed."""
+        address = self._address_now()
         if self._connection is not None and self._connection.address != address:
             self.close()
         if self._connection is None and address is not None:
@@ -34,3 +34,9 @@ class LeaderConnection:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+async def ask_once(connection: PeerConnection, message: Any) -> Any | None:
+    """The answer to a message of a fixed version; None if the other node does not support it. Raises NO_ANSWER."""
+    versions = range(message.__version__, message.__version__ + 1)
+    return await connection.ask(message.__api_key__, versions, lambda version: message)
