@@ -101,6 +101,8 @@ _ADVICE: Final[dict[ErrorCode, str]] = {
     ErrorCode.invalid_transaction_timeout: "the broker setting transaction.max.timeout.ms is lower",
     ErrorCode.offset_metadata_too_large: "the broker setting offset.metadata.max.bytes is lower",
     ErrorCode.not_enough_replicas: "fewer replicas are in sync than the topic setting min.insync.replicas requires",
+    ErrorCode.not_enough_replicas_after_append: "it was appended, but fewer replicas are in sync than the topic setting"
+    " min.insync.replicas requires",
     ErrorCode.topic_authorization_failed: "the user is not authorized for this operation on the topic",
     ErrorCode.group_authorization_failed: "the user is not authorized for this operation on the group",
     ErrorCode.transactional_id_authorization_failed: "the user is not authorized to use the transactional id",

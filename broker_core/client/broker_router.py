@@ -24,6 +24,8 @@ from broker_core.client.coordinator_finder import CoordinatorType, coordinator_r
 from broker_core.client.deadline import Backoff, Deadline
 from broker_core.client.metadata_snapshot import NO_LEADER, MetadataSnapshot, TopicMetadata, metadata_request, renewed
 from broker_core.client.process_lock import ProcessLock
+from broker_core.client.retry_warning import RetryWarning
+from broker_core.client.unreachable_warning import trying_next, trying_until
 from broker_core.model.client_settings import BrokerAddress, ClientSettings
 from broker_core.model.exceptions import (
     BrokerUnavailableError,
@@ -63,6 +65,7 @@ class BrokerRouter:
             deadline = Deadline(timeout_ms, setting="delivery.timeout.ms")
         backoff = Backoff(first_ms=self.settings.retry_backoff_ms, longest_ms=self.settings.retry_backoff_max_ms)
         busy = Backoff(first_ms=_BUSY_BACKOFF_MS, longest_ms=self.settings.retry_backoff_max_ms)
+        warning = RetryWarning()
         reported: StreamlogError | None = None
         while True:
             try:
@@ -78,6 +81,7 @@ class BrokerRouter:
                     pause = backoff.next_seconds()
                 else:
                     pause = busy.next_seconds()
+                warning.on_failure(what, error, deadline, pause_seconds=pause)
                 if not deadline.pause(pause):
                     raise _out_of_time(what, deadline, reported) from error
 
@@ -106,9 +110,12 @@ class BrokerRouter:
     ) -> list[Any]:
         """Tries the addresses in order. Raises a BrokerUnavailableError with the errors of all."""
         errors = []
-        for address in addresses:
+        candidates = list(addresses)
+        for position, address in enumerate(candidates, 1):
+            is_last = position == len(candidates)
+            then = trying_until(deadline) if is_last else trying_next(candidates[position])
             try:
-                return self._pool.connection(address, deadline).ask(requests, deadline)
+                return self._pool.connection(address, deadline, then=then).ask(requests, deadline)
             except (BrokerUnavailableError, RequestTimedOutError) as error:
                 errors.append(error.message)
                 if deadline.is_over:
@@ -121,7 +128,7 @@ class BrokerRouter:
         if address is None:
             raise BrokerUnavailableError(f"broker {node_id} is not in the metadata of the cluster")
         try:
-            return self._pool.connection(address, deadline)
+            return self._pool.connection(address, deadline, then=trying_until(deadline))
         except BrokerUnavailableError as error:
             if address in self.settings.bootstrap_servers:
                 raise

@@ -36,8 +36,11 @@ class ConnectionPool:
         self._is_closed = False
         self._state = _Open()
 
-    def connection(self, address: BrokerAddress, deadline: Deadline) -> BrokerConnection:
-        """Raises what `BrokerConnection` raises."""
+    def connection(
+        self, address: BrokerAddress, deadline: Deadline, *, then: str | None = "trying again"
+    ) -> BrokerConnection:
+        """Raises what `BrokerConnection` raises. `then`: what the caller does next in that case, for the warning; None:
+        the caller fails with this error, and no warning is logged."""
         state = self._own()
         with state.lock:
             place = state.places.setdefault(address, threading.Lock())
@@ -48,7 +51,7 @@ class ConnectionPool:
             if found is not None:
                 found.close()
                 state.connections.pop(address, None)
-            made = self._made(address, deadline)
+            made = self._made(address, deadline, then)
             with state.lock:
                 if not self._is_closed:
                     state.connections[address] = made
@@ -70,11 +73,12 @@ class ConnectionPool:
         for connection in connections:
             connection.close()
 
-    def _made(self, address: BrokerAddress, deadline: Deadline) -> BrokerConnection:
+    def _made(self, address: BrokerAddress, deadline: Deadline, then: str | None) -> BrokerConnection:
         try:
             return BrokerConnection(address, self._settings, deadline)
         except (BrokerUnavailableError, RequestTimedOutError) as error:
-            self._warning.on_failure(address, error, deadline)
+            if then is not None:
+                self._warning.on_failure(address, error, deadline, then=then)
             raise
 
     def _closed(self) -> RemoteError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from broker_core.client.broker_connection import BrokerConnection
 from broker_core.client.broker_errors import broker_error
 from broker_core.client.connection_pool import ConnectionPool
 from broker_core.client.deadline import Deadline
+from broker_core.client.unreachable_warning import trying_next
 from broker_core.model.client_settings import BrokerAddress, ClientSettings
 from broker_core.model.exceptions import MalformedMessageError, RemoteError
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC
@@ -68,7 +70,7 @@ def describe_quorum(settings: ClientSettings) -> QuorumDescription:
             leader = _leader_named_by(connection, deadline) if error.error_code in _NOT_LEADING else None
             if leader is None:
                 raise
-        return _described(pool.connection(leader, deadline), deadline)
+        return _described(pool.connection(leader, deadline, then=None), deadline)
 
     return _first_answer(settings, asked)
 
@@ -104,9 +106,10 @@ def _first_answer(
     pool = ConnectionPool(settings)
     last_error: RemoteError | None = None
     try:
-        for address in settings.bootstrap_servers:
+        for address, following in zip_longest(settings.bootstrap_servers, settings.bootstrap_servers[1:]):
+            then = None if following is None else trying_next(following)
             try:
-                return ask(pool, pool.connection(address, deadline), deadline)
+                return ask(pool, pool.connection(address, deadline, then=then), deadline)
             except RemoteError as error:
                 last_error = error
     finally:

@@ -27,17 +27,25 @@ class UnreachableWarning:
         self._settings = settings
         self._said_at: dict[BrokerAddress, float] = {}
 
-    def on_failure(self, address: BrokerAddress, error: StreamlogError, deadline: Deadline) -> None:
-        """A connection failed. Logs nothing at the deadline: the call itself fails with the same text."""
+    def on_failure(self, address: BrokerAddress, error: StreamlogError, deadline: Deadline, *, then: str) -> None:
+        """A connection failed. `then`: what the caller does next. Logs nothing at the deadline: the call itself fails
+        with the same text."""
         now = time.monotonic()
         if deadline.is_over or now - self._said_at.get(address, -PAUSE_SECONDS) < PAUSE_SECONDS:
             return
         self._said_at[address] = now
         is_given = address in self._settings.bootstrap_servers
         _log.warning(
-            "%s (%s). The broker may not be available; trying for up to %g s (%s).",
+            "%s (%s). The broker may not be available; %s.",
             error.message,
             "from bootstrap.servers" if is_given else "as advertised by the cluster",
-            deadline.timeout_ms / 1000,
-            deadline.setting,
+            then,
         )
+
+
+def trying_next(address: BrokerAddress) -> str:
+    return f"trying {address} next"
+
+
+def trying_until(deadline: Deadline) -> str:
+    return f"trying for up to {deadline.timeout_ms / 1000:g} s ({deadline.setting})"

@@ -210,6 +210,23 @@ def test_the_brokers_reasons_are_reported(client, leader):
         client.append(T0, batches(1))
 
 
+def test_an_append_that_waits_for_replicas_says_so(leader, broker, monkeypatch, caplog):
+    monkeypatch.setattr("broker_core.client.retry_warning.QUIET_SECONDS", 0.02)
+    refused = []
+
+    def refuse_until_told(header):
+        refused.append(header)
+        return None if caplog.records else produced(-1, ErrorCode.not_enough_replicas)
+
+    leader.before = refuse_until_told
+    broker.client(delivery__timeout__ms=60_000).append(T0, batches(1))
+    assert len(refused) > 1
+    assert caplog.messages == [
+        "append to t-0: the broker answered NOT_ENOUGH_REPLICAS (fewer replicas are in sync than the topic setting"
+        " min.insync.replicas requires); trying for up to 60 s (delivery.timeout.ms)"
+    ]
+
+
 def test_an_append_that_never_succeeds_ends_with_the_delivery_timeout(leader, broker):
     leader.before = lambda header: produced(-1, ErrorCode.not_enough_replicas)
     with pytest.raises(RequestTimedOutError, match=r"800 ms \(delivery.timeout.ms\).*min.insync.replicas"):

@@ -6,7 +6,7 @@ import pytest
 from support.brokers.scripted_broker import ScriptedBroker
 
 from broker_core.client.deadline import Deadline
-from broker_core.client.unreachable_warning import PAUSE_SECONDS, UnreachableWarning
+from broker_core.client.unreachable_warning import PAUSE_SECONDS, UnreachableWarning, trying_until
 from broker_core.model.client_settings import BrokerAddress, parse_client_settings
 from broker_core.model.exceptions import BrokerUnavailableError
 
@@ -37,7 +37,7 @@ def closed_port():
 
 
 def test_the_first_failure_is_logged_with_address_setting_and_timeout(warning, caplog):
-    warning.on_failure(GIVEN, REFUSED, deadline())
+    warning.on_failure(GIVEN, REFUSED, deadline(), then=trying_until(deadline()))
     [record] = caplog.records
     assert record.levelno == logging.WARNING
     assert record.message == (
@@ -47,25 +47,25 @@ def test_the_first_failure_is_logged_with_address_setting_and_timeout(warning, c
 
 
 def test_an_advertised_address_is_logged_as_such(warning, caplog):
-    warning.on_failure(ADVERTISED, REFUSED, deadline())
+    warning.on_failure(ADVERTISED, REFUSED, deadline(), then="trying again")
     assert "(as advertised by the cluster)" in caplog.text
 
 
 def test_the_warning_is_logged_once_per_address_and_not_per_attempt(warning, caplog, clock):
     until = deadline()
     for _ in range(10):
-        warning.on_failure(GIVEN, REFUSED, until)
-        warning.on_failure(ADVERTISED, REFUSED, until)
+        warning.on_failure(GIVEN, REFUSED, until, then="trying again")
+        warning.on_failure(ADVERTISED, REFUSED, until, then="trying again")
     assert len(caplog.records) == 2
     clock[0] += PAUSE_SECONDS
-    warning.on_failure(GIVEN, REFUSED, until)
+    warning.on_failure(GIVEN, REFUSED, until, then="trying again")
     assert len(caplog.records) == 3
 
 
 def test_no_warning_is_logged_at_the_timeout_because_the_call_fails_with_it(warning, caplog):
     until = Deadline(1, setting="x")
     time.sleep(0.01)
-    warning.on_failure(GIVEN, REFUSED, until)
+    warning.on_failure(GIVEN, REFUSED, until, then="trying again")
     assert caplog.records == []
 
 
@@ -76,7 +76,10 @@ def test_a_client_warns_while_it_waits_and_continues_when_another_address_answer
         client = broker.client(bootstrap__servers=f"127.0.0.1:{port},{broker.address}")
         assert "t" in client.describe_topics()
     [record] = [each for each in caplog.records if each.name == "broker_core.client.unreachable_warning"]
-    assert record.message.startswith(f"127.0.0.1:{port} cannot be reached: Connection refused (from bootstrap.servers)")
+    assert record.message == (
+        f"127.0.0.1:{port} cannot be reached: Connection refused (from bootstrap.servers). The broker may not be"
+        f" available; trying {broker.address} next."
+    )
 
 
 def test_each_unreachable_address_is_warned_about_once_before_the_call_fails(caplog):
@@ -88,6 +91,10 @@ def test_each_unreachable_address_is_warned_about_once_before_the_call_fails(cap
         client.describe_topics()
     said = [each.message for each in caplog.records if each.name == "broker_core.client.unreachable_warning"]
     assert [message.split()[0] for message in said] == [f"127.0.0.1:{port}" for port in ports]
+    assert [message.partition("; ")[2] for message in said] == [
+        f"trying 127.0.0.1:{ports[1]} next.",
+        "trying for up to 0.6 s (default.api.timeout.ms).",
+    ]
 
 
 def test_a_reachable_broker_logs_no_warning(caplog):
