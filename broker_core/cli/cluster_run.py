@@ -27,6 +27,8 @@ class ClusterRun:
         self._started_at_s: dict[int, float] = {}
         self._starting: list[NodeProcess] = []
         self._ended: list[NodeProcess] = []
+        self._elsewhere: list[NodeProcess] = []
+        """Of those that ended: the ones that another process runs again."""
 
     def until_stopped(self) -> bool:
         """Returns after a signal and the orderly stop of all nodes; False if they all had ended before. Raises
@@ -67,14 +69,24 @@ class ClusterRun:
                 node.wait_until_stopped()  # forgets its process
                 self._ended.append(node)
                 self._say_it_ended(node)
+        self._look_elsewhere()
         if not self._restarts:
-            return len(self._ended) < len(self._cluster.nodes)
+            return len(self._ended) < len(self._cluster.nodes) or bool(self._elsewhere)
         for node in self._ended[:]:
-            if time.monotonic() >= self._started_at_s[node.node_id] + _RESTART_SECONDS:
+            if node not in self._elsewhere and time.monotonic() >= self._started_at_s[node.node_id] + _RESTART_SECONDS:
                 self._ended.remove(node)
                 self._spawn(node)
                 _say(f"node {node.node_id} is started again: process {node.pid}")
         return True
+
+    def _look_elsewhere(self) -> None:
+        for node in self._ended:
+            if node.runs_elsewhere and node not in self._elsewhere:
+                self._elsewhere.append(node)
+                _say(f"node {node.node_id} runs again, started elsewhere: Ctrl-C here will not stop it")
+            elif node in self._elsewhere and not node.runs_elsewhere:
+                self._elsewhere.remove(node)
+                _say(f"node {node.node_id} ended elsewhere")
 
     def _spawn(self, node: NodeProcess) -> None:
         node.spawn()
@@ -86,6 +98,9 @@ class ClusterRun:
         """A second signal raises KeyboardInterrupt in here: then the nodes are killed."""
         try:
             self._cluster.stop()
+            self._look_elsewhere()
+            for node in self._elsewhere:
+                _say(f"node {node.node_id} goes on: it was started elsewhere, and is stopped there")
         except BaseException:
             self._cluster.kill()
             raise
@@ -96,7 +111,7 @@ class ClusterRun:
             self._starting.remove(node)
         if not self._restarts:
             _say(f"  log: {node.place.log_path}")
-            _say(f"  start it again, in another terminal: {node.command}")
+            _say(f"  start it again, in another terminal, where Ctrl-C stops it then: {node.command}")
 
     def _say_how_to_use_it(self) -> None:
         cluster = self._cluster

@@ -100,4 +100,21 @@ class SystemLockFile:
             fcntl.flock(self._descriptor, kind if waits else kind | fcntl.LOCK_NB)
 
 
+def is_locked_exclusively(path: str) -> bool:
+    """Whether another open file holds the exclusive lock. The lock is not taken for that, not for an instant, so that
+    nobody who takes it just now is refused. False where the system cannot tell (not Linux), or there is no file."""
+    if not _HAS_OFD_LOCKS:
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        asked = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
+    finally:
+        os.close(descriptor)
+    return bool(_FLOCK.unpack(found)[0] == fcntl.F_WRLCK)
+
+
 SYSTEM_LOCKS: Final = SystemLocks()

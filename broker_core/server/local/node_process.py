@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Final, Protocol
 
+from broker_core.log_directory.partition_lock import LOCK_FILE_NAME
+from broker_core.log_directory.system_ports import is_locked_exclusively
 from broker_core.model.exceptions import BrokerUnavailableError
 from broker_core.server.local.cluster_layout import NodePlace
 
@@ -90,6 +92,11 @@ class NodeProcess:
     def is_running(self) -> bool:
         """Also while it is paused."""
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        """Whether a process that was not started here, as by hand, serves the node's directory. Linux only."""
+        return not self.is_running and is_locked_exclusively(str(self.place.data_path / LOCK_FILE_NAME))
 
     @property
     def is_paused(self) -> bool:

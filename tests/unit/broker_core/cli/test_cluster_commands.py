@@ -7,9 +7,12 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing, contextmanager
 
 import pytest
 
+from broker_core.log_directory.system_ports import SYSTEM_LOCKS
+from broker_core.ports import LockMode
 from broker_core.server.local.cluster_layout import free_ports
 
 SECONDS = 60
@@ -64,6 +67,14 @@ def start():
             command.end(signal.SIGTERM)
 
 
+@contextmanager
+def served_elsewhere(directory):
+    """As by a broker that somebody started in another terminal."""
+    with closing(SYSTEM_LOCKS.open(str(directory / ".lock"), LockMode.EXCLUSIVE, creates=False)) as lock:
+        assert lock.lock(LockMode.EXCLUSIVE, waits=False)
+        yield
+
+
 def is_there(pid):
     try:
         os.kill(pid, 0)
@@ -78,14 +89,32 @@ def test_a_killed_node_is_told_and_the_others_go_on_until_ctrl_c(start, tmp_path
     pids = [command.pid_of(node_id) for node_id in (1, 2, 3)]
     os.kill(pids[1], signal.SIGKILL)
     command.wait_for(rf"^node 2 \(process {pids[1]}\) was ended by SIGKILL$")
-    command.wait_for(f"start it again, in another terminal: streamlog broker --config {tmp_path}/c/node-2/server.prop")
+    by_hand = f"streamlog broker --config {tmp_path}/c/node-2/server.properties"
+    command.wait_for(f"start it again, in another terminal, where Ctrl-C stops it then: {by_hand}$")
     assert [is_there(pid) for pid in pids] == [True, False, True]
-    status, seconds = command.end(signal.SIGINT)
+    with served_elsewhere(tmp_path / "c/node-2/data"):
+        command.wait_for("^node 2 runs again, started elsewhere")
+        said = len(command.lines)
+        status, seconds = command.end(signal.SIGINT)
     assert status == 0
     assert seconds < 15
     assert not any(map(is_there, pids))
-    assert "Traceback" not in "".join(command.lines)
-    assert command.lines[-1].startswith("  start it again"), "the stop is quiet"
+    assert command.lines[said:] == ["node 2 goes on: it was started elsewhere, and is stopped there\n"]
+
+
+def test_a_node_that_is_started_again_by_hand_is_known_and_left_to_who_started_it(start, tmp_path):
+    """The last node that it had started is dead, and the command goes on because of the other one."""
+    command = start("--path", tmp_path, "--nodes", 2)
+    command.wait_for("Ctrl-C stops all nodes")
+    os.kill(command.pid_of(2), signal.SIGKILL)
+    command.wait_for("node 2 .* was ended by SIGKILL")
+    with served_elsewhere(tmp_path / "node-2/data"):
+        command.wait_for("^node 2 runs again, started elsewhere: Ctrl-C here will not stop it$")
+        os.kill(command.pid_of(1), signal.SIGKILL)
+        command.wait_for("node 1 .* was ended by SIGKILL")
+        assert command.process.poll() is None
+    command.wait_for("^node 2 ended elsewhere$")
+    assert command.process.wait(SECONDS) == 1
 
 
 def test_with_restart_a_killed_node_is_started_again_and_the_next_start_has_the_same_ports(start, tmp_path):
