@@ -8,7 +8,7 @@ Longer than 400 lines because it documents every call of every door.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import UUID
@@ -32,6 +32,9 @@ class TopicDescription:
     configs: Mapping[str, str] = field(default_factory=dict)
     is_internal: bool = False
     leaderless: frozenset[int] = frozenset()
+
+    def partitions(self) -> Iterator[TopicPartition]:
+        return (TopicPartition(self.name, number) for number in range(self.partition_count))
 
     def with_shown_configs(self) -> TopicDescription:
         """The same with parsed settings, as a broker returns them; the metadata log keeps them as written."""

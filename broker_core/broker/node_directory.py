@@ -1,7 +1,7 @@
 """The log directory of a node, locked against other processes, with its metadata log and partitions.
 
     open      takes the root lock, creates a missing directory, marks it as used by a broker (see `clean_shutdown`)
-    recover   without a clean-shutdown marker: opens every partition for writing, in jobs; creates missing folders
+    recover   without a clean-shutdown marker: opens every partition that has a folder for writing, in jobs
     close     writes that marker if everything is flushed, releases the lock
 
 Opening, sweeping and closing block: call them in jobs, or before the process does anything else.
@@ -152,12 +152,9 @@ class NodeDirectory:
         return self.directory.properties
 
     def partitions(self) -> list[TopicPartition]:
-        """All partitions in the metadata log, as of its last refresh."""
-        return [
-            TopicPartition(topic.name, number)
-            for topic in self.metadata_log.topics().values()
-            for number in range(topic.partition_count)
-        ]
+        """All partitions in the metadata log, as of its last refresh, that have a folder: the others are empty."""
+        topics = self.metadata_log.topics().values()
+        return self.access.with_folders(partition for topic in topics for partition in topic.partitions())
 
     def recover(
         self,

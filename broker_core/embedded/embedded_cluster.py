@@ -297,7 +297,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods, PlacedMethods):
             if name not in known:
                 raise UnknownTopicError(f"Topic '{name}' does not exist.", topic=name)
         chosen = sorted(known if topics is None else set(topics))
-        partitions = [TopicPartition(name, number) for name in chosen for number in range(known[name].partition_count)]
+        partitions = [partition for name in chosen for partition in known[name].partitions()]
         if topics is None:
             own.folders.sweep()
         reports = []

@@ -99,7 +99,7 @@ class CopyPlanner:
     def plan_topic(self, topic: TopicDescription) -> TopicCopy:
         """Raises CopyRefusedError if the target has other records under the name."""
         target = self._target.describe_topics([topic.name]).get(topic.name)
-        partitions = [TopicPartition(topic.name, number) for number in range(topic.partition_count)]
+        partitions = list(topic.partitions())
         markers: Mapping[TopicPartition, CopyMarker] = {}
         if target is not None:
             if target.partition_count > topic.partition_count:

@@ -13,7 +13,7 @@ recreates it with id 2; A opens files of the folder `t-0` by their paths and tak
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -170,6 +170,11 @@ class PartitionAccess:
             return any(self._has_bytes(segment_path(path, base_offset, LOG)) for base_offset in logs)
         except FileNotFoundError:
             return False
+
+    def with_folders(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of them that have a folder; the others are empty. Reads the directory once."""
+        names = set(self._fs.list_directory(self._directory.path))
+        return [each for each in partitions if partition_folder(each) in names]
 
     def _has_bytes(self, path: str) -> bool:
         with closing(self._fs.open(path, writable=False)) as file:
@@ -367,14 +372,10 @@ class PartitionAccess:
             if not may_make:
                 raise
         assert self._folders is not None, "nothing is created in a directory of Apache Kafka"
-        try:
-            self._folders.make(topic, partition)
-        except StorageError:
-            if kind is WritablePartition or self.is_begun(partition):
-                raise
-            # A full disk does not hide that there are no records. The first write needs the folder.
-            empty = kind.open(EmptyFolder(), path, partition, config=config, topic_id=topic_id)
-            return empty, self._identity_of(path)
+        if kind is not WritablePartition and not self.is_begun(partition):
+            # There are no records, and only the first write needs the folder.
+            return kind.open(EmptyFolder(), path, partition, config=config, topic_id=topic_id), None
+        self._folders.make(topic, partition)
         return open_it()
 
     def _identity_of(self, path: str) -> FileStat | None:

@@ -1,7 +1,8 @@
 """Partition folders: created and deleted after the metadata log has the change, never before.
 
-    created   the metadata log first, then the folder; a process that finds it missing creates it. So the next use of
-              the partition repairs a crash in between.
+    created   the metadata log first, then the folder, at the latest at the first write; until then the partition is
+              empty. So the next write repairs a crash in between, and a topic of 100,000 partitions costs no more than
+              its records in the metadata log.
     deleted   the metadata log first; then, under the partition's lock, renamed to `<topic>-<p>.<hex>-delete`, so that
               a running append ends before and the next one finds the topic gone; then removed. Readers that have its
               files open can continue. Leftovers of a crash are found by their topic id, which the metadata log lists
@@ -41,8 +42,8 @@ from broker_core.storage.storage_errors import translated
 from broker_core.storage.writable_partition import WritablePartition
 
 _log: Final = logging.getLogger(__name__)
-_MADE_TOGETHER_COUNT: Final = 50
-"""Folders whose names are synced together; so many block the metadata log for some 50 ms."""
+_MADE_AT_ONCE_COUNT: Final = 50
+"""The first folders of a topic, whose names are synced together; so many block the metadata log for some 50 ms."""
 _ALREADY_GONE: Final = frozenset({errno.ENOENT, errno.ENOTEMPTY})
 
 ClearAway = Callable[[TopicPartition, UUID], str | None]
@@ -81,20 +82,22 @@ class PartitionFolders:
         self._make(topic, [partition], self._move_if_removed)
 
     def make_all(self, topic: TopicDescription) -> None:
-        """Creates the folders of a new topic. Never fails: the metadata log already has them, and a missing folder is
-        created at its first use."""
-        self._make_each(topic, self._move_aside)
+        """Creates the first folders of a new topic. Never fails: the metadata log already has all partitions, and a
+        missing folder is created by its first write."""
+        self._make_first(topic, self._move_aside)
 
     def make_missing(self, topic: TopicDescription) -> None:
-        """Creates the folders of added partitions. Never fails, as `make_all`."""
-        self._make_each(topic, self._move_if_removed)
+        """The same after partitions were added."""
+        self._make_first(topic, self._move_if_removed)
 
     def remove(self, topic: TopicDescription) -> None:
         """Removes the folders of a topic that is deleted in the metadata log. Never fails: they are no longer found,
         and the next sweep removes the rest."""
         try:
-            for number in range(topic.partition_count):
-                self._remove_partition(topic, TopicPartition(topic.name, number))
+            names = set(self._fs.list_directory(self._path))
+            for partition in topic.partitions():
+                if partition_folder(partition) in names:
+                    self._remove_partition(topic, partition)
         except Exception as error:
             _log.warning("could not remove the folders of deleted topic %s, will retry: %s", topic.name, error)
 
@@ -128,13 +131,15 @@ class PartitionFolders:
             self._remove_tree(path)
         return len(leftovers)
 
-    def _make_each(self, topic: TopicDescription, clear_away: ClearAway) -> None:
-        partitions = [TopicPartition(topic.name, number) for number in range(topic.partition_count)]
+    def _make_first(self, topic: TopicDescription, clear_away: ClearAway) -> None:
         try:
-            for first in range(0, len(partitions), _MADE_TOGETHER_COUNT):
-                self._make(topic, partitions[first : first + _MADE_TOGETHER_COUNT], clear_away)
+            names = set(self._fs.list_directory(self._path))
+            partitions = list(topic.partitions())
+            first, later = partitions[:_MADE_AT_ONCE_COUNT], partitions[_MADE_AT_ONCE_COUNT:]
+            # What lies in the place of a later one is moved aside now, as of the first.
+            self._make(topic, [*first, *(each for each in later if partition_folder(each) in names)], clear_away)
         except Exception as error:
-            _log.warning("could not create the folders of topic %s, its first use will retry: %s", topic.name, error)
+            _log.warning("could not create the folders of topic %s, its first write will retry: %s", topic.name, error)
 
     def _make(self, topic: TopicDescription, partitions: Sequence[TopicPartition], clear_away: ClearAway) -> None:
         """Syncs the names of all folders before their content: a partition.metadata shows that its folder is on the

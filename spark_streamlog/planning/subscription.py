@@ -89,4 +89,4 @@ def missing_names(subscription: Subscription, topics: Mapping[str, TopicDescript
 
 
 def _all_partitions(topics: Iterable[TopicDescription]) -> Iterable[TopicPartition]:
-    return (TopicPartition(topic.name, number) for topic in topics for number in range(topic.partition_count))
+    return (partition for topic in topics for partition in topic.partitions())

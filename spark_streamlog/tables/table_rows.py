@@ -94,7 +94,7 @@ def _topics(cluster: Cluster, scan: TableScan) -> list[TopicDescription]:
 
 
 def _partitions(cluster: Cluster, scan: TableScan) -> list[TopicPartition]:
-    return [TopicPartition(t.name, number) for t in _topics(cluster, scan) for number in range(t.partition_count)]
+    return [partition for topic in _topics(cluster, scan) for partition in topic.partitions()]
 
 
 def _groups(cluster: Cluster, scan: TableScan) -> list[str]:

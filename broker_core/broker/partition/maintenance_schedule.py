@@ -77,6 +77,7 @@ class MaintenanceSchedule:
         )
         self._due: dict[TopicPartition, bool] = {}
         """Whether retention is due, too."""
+        self._is_round_due = False
         self._is_working = False
         self._is_stopped = False
         self._when_stopped: Callable[[], None] | None = None
@@ -102,11 +103,32 @@ class MaintenanceSchedule:
 
     def _begin_round(self, now_ms: int) -> None:
         self._timers.set(_TIMER_KEY, now_ms + self._interval_ms, self._begin_round)
-        self._due.update(dict.fromkeys(self._partitions(), True))
+        self._is_round_due = True
         self._maintain_next()
 
+    def _list_due(self) -> None:
+        """Partitions that were never written have nothing to maintain, and there may be 100,000 of them."""
+        self._is_round_due, self._is_working = False, True
+        partitions = list(self._partitions())
+
+        def found(begun: list[TopicPartition]) -> None:
+            if not self._is_stopped:
+                self._due.update(dict.fromkeys(begun, True))
+            self._end()
+
+        def failed(error: Exception) -> None:
+            _log.warning("maintenance could not list the folders: %s", error)
+            self._end()
+
+        self._jobs.submit(lambda: self._access.with_folders(partitions), found, failed)
+
     def _maintain_next(self) -> None:
-        if self._is_working or self._is_stopped or not self._due:
+        if self._is_working or self._is_stopped:
+            return
+        if self._is_round_due:
+            self._list_due()
+            return
+        if not self._due:
             return
         partition = next(iter(self._due))
         retains = self._due.pop(partition)

@@ -196,11 +196,7 @@ class ReplicaManager:
         return Replica(partition, topic, self._services)
 
     def _partitions(self) -> list[TopicPartition]:
-        return [
-            TopicPartition(topic.name, number)
-            for topic in self._topics.image.topics.values()
-            for number in range(topic.partition_count)
-        ]
+        return [partition for topic in self._topics.image.topics.values() for partition in topic.partitions()]
 
     def _topics_changed(self) -> None:
         """The image has changed: drops replicas of deleted or recreated topics, and applies changed settings."""

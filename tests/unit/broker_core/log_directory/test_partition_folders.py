@@ -69,15 +69,27 @@ def test_an_incomplete_folder_is_completed(house):
     assert house.id_of("t-0") == topic.topic_id
 
 
-def test_many_folders_share_one_directory_sync(house, monkeypatch):
+@pytest.mark.parametrize("count", [51, 1_000])
+def test_a_topic_of_any_size_costs_as_many_syncs_as_one_of_fifty_partitions(house, monkeypatch, count):
     synced = []
     monkeypatch.setattr(house.fs, "sync_directory", synced.append)
-    topic = house.create(partition_count=60)
+    topic = house.create(partition_count=count)
     synced.clear()
     house.folders.make_all(topic)
-    assert len(house.names()) == 60
-    assert synced.count(str(house.path)) == 2
+    assert house.names() == {f"t-{number}" for number in range(50)}
+    assert synced.count(str(house.path)) == 1
     assert all(house.id_of(name) == topic.topic_id for name in house.names())
+
+
+def test_a_foreign_folder_in_the_place_of_a_later_partition_is_moved_aside_with_the_topics_creation(house, tmp_path):
+    other = House(tmp_path / "other")
+    other.folders.make(other.create(partition_count=61), TopicPartition("t", 60))
+    shutil.copytree(other.path / "t-60", house.path / "t-60")
+    topic = house.create(partition_count=61)
+    house.folders.make_all(topic)
+    strays = [name for name in house.names() if name.endswith("-stray")]
+    assert len(strays) == 1 and strays[0].startswith("t-60.")
+    assert house.id_of("t-60") == topic.topic_id
 
 
 def test_no_folder_is_created_for_a_deleted_topic(house):
