@@ -81,6 +81,12 @@ def parse_listeners(
     )
 
 
+def inter_broker_listener(of_file: Mapping[str, str]) -> str:
+    """The name of the listener that brokers use among themselves."""
+    name = of_file.get("inter.broker.listener.name") or of_file.get("security.inter.broker.protocol") or "PLAINTEXT"
+    return name.strip().upper()
+
+
 def reachable(listener: Listener, port: int, machine_name: str) -> Listener:
     """The listener with its bound port. The advertised address has this port, and this machine's name, if it has none
     of its own."""

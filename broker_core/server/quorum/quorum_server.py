@@ -15,15 +15,17 @@ from broker_core.broker.settings.listener_settings import Listener
 from broker_core.controller.requests.envelope import ENVELOPE, forwarded_api, request_in
 from broker_core.controller.requests.registry import CONTROLLER_APIS
 from broker_core.handlers.call import Peer, Send
+from broker_core.log_directory.committed_image import CommittedImage
 from broker_core.log_directory.quorum_directory import open_identity, open_quorum_log
 from broker_core.log_directory.system_ports import SystemEntropy
-from broker_core.model.client_settings import SecurityProtocol
+from broker_core.model.client_settings import BrokerAddress, SecurityProtocol
 from broker_core.model.exceptions import MalformedMessageError, RequestRefusedError
 from broker_core.model.limits import MAX_UNSENT_ANSWER_BYTES
 from broker_core.protocol.api_table import api_label, message_types
 from broker_core.protocol.connection import Request
 from broker_core.protocol.message_builder import build
 from broker_core.raft.observer_events import QuorumAnswer
+from broker_core.raft.quorum_values import ReplicaIdentity
 from broker_core.raft.voter_messages import LISTENER_NAME, answer_message, read_request
 from broker_core.server.answer_memory import AnswerMemory
 from broker_core.server.connection_quota import ConnectionLimits, ConnectionQuota
@@ -86,6 +88,19 @@ class QuorumServer:
             on_end=on_end,
             on_committed=on_committed,
         )
+
+    @property
+    def identity(self) -> ReplicaIdentity:
+        return self.node.identity
+
+    @property
+    def committed(self) -> CommittedImage:
+        return self.node.committed
+
+    @property
+    def leader_address(self) -> BrokerAddress | None:
+        """Of the active controller, None while nobody is known to lead."""
+        return self.node.settings.voters.get(self.node.voter.election.leader_id)
 
     def start(self) -> None:
         services = ConnectionServices(

@@ -125,6 +125,11 @@ def _refuse_what_is_not_there(given: Mapping[str, str], *, is_broker: bool) -> N
     if given.get("authorizer.class.name", "").strip():
         name = "authorizer.class.name"
         raise invalid_value(name, given[name], "controllers have no authorizer here: everything would be allowed")
+    require_plaintext_controllers(given)
+
+
+def require_plaintext_controllers(given: Mapping[str, str]) -> None:
+    """Raises InvalidConfigError."""
     name = next(iter(items_of(given.get("controller.listener.names", ""))), "PLAINTEXT")
     protocols = dict(
         item.upper().split(":", 1) for item in items_of(given.get("listener.security.protocol.map", "")) if ":" in item

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 
 from support.brokers.reachable_broker import free_ports
 
@@ -12,6 +13,7 @@ from broker_core.client.cluster_client import open_remote
 from broker_core.model.client_settings import parse_client_settings
 from broker_core.server.cluster.cluster_server import ClusterServer
 from broker_core.server.cluster.replica_limits import parse_replica_limits
+from broker_core.server.quorum.quorum_server import QuorumServer
 from broker_core.server.quorum.quorum_settings import parse_quorum_settings
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -93,7 +95,7 @@ class ClusterInProcess:
 
     def controller_id(self):
         """Of the active controller, as the nodes that are up know it."""
-        ids = {server.quorum.node.voter.election.leader_id for server in self.servers.values()}
+        ids = {server.source.node.voter.election.leader_id for server in self.servers.values()}
         return ids.pop() if len(ids) == 1 else -1
 
     def on_loop(self, question):
@@ -125,9 +127,8 @@ class ClusterInProcess:
         given = self.settings(node_id)
         self.servers[node_id] = ClusterServer(
             parse_broker_config(given),
-            parse_quorum_settings(given, is_broker=True),
+            partial(QuorumServer, parse_quorum_settings(given, is_broker=True), cluster_id=CLUSTER_ID),
             parse_replica_limits(given),
-            cluster_id=CLUSTER_ID,
             on_end=self.ended.append,
         )
 
