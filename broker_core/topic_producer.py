@@ -44,6 +44,7 @@ from broker_core.model.limits import DEFAULT_WRITE_BATCH_BYTES
 from broker_core.model.topic_config import TopicConfig
 from broker_core.record.batch_reader import iter_headers
 from broker_core.record.columns import EncodedBatches, Producer, encode, group_rows, partition_rows
+from broker_core.record.expired_rows import ExpiredRows, expired_rows
 
 DEFAULT_GATHER_BYTES: Final = 8 * 1024 * 1024
 """Arrow bytes of one round: enough to make a sync per partition cheap, but small enough for a worker's memory."""
@@ -194,6 +195,8 @@ class TopicProducer:
         self._gathered_bytes = 0
         self.appended_record_count = 0
         """The count of durable records."""
+        self.expired: dict[str, ExpiredRows] = {}
+        """By topic: rows that it may delete as soon as they are written."""
 
     @property
     def holds_rows(self) -> bool:
@@ -259,6 +262,7 @@ class TopicProducer:
 
     def _encode_round(self, topic: _Topic) -> list[_EncodedPartition]:
         columns = topic.gathered[0] if len(topic.gathered) == 1 else pa.concat_batches(topic.gathered)
+        self._note_expired(topic, columns)
         encoded = [
             _EncodedPartition(topic=topic, partition=partition, batches=self._encode(topic, partition, columns, rows))
             for partition, rows in _rows_by_partition(topic, columns, ignores_keys=self._settings.ignores_keys)
@@ -268,6 +272,12 @@ class TopicProducer:
         for part in encoded:
             _refuse_too_large(part, limit_bytes, setting)
         return encoded
+
+    def _note_expired(self, topic: _Topic, columns: Any) -> None:
+        found = expired_rows(columns, topic.config, now_ms=self._now_ms())
+        if found is not None:
+            name = topic.description.name
+            self.expired[name] = self.expired[name] + found if name in self.expired else found
 
     def _limit(self, topic: _Topic) -> tuple[int, str]:
         """(bytes of the largest allowed batch, the setting with that limit)."""

@@ -61,12 +61,6 @@ def _add_quorum(app: typer.Typer) -> None:
     app.add_typer(quorum_commands.app, name="quorum")
 
 
-def _add_replica(app: typer.Typer) -> None:
-    from broker_core.cli import replica_commands
-
-    app.add_typer(replica_commands.app, name="replica")
-
-
 def _add_partitions(app: typer.Typer) -> None:
     from broker_core.cli import partition_commands
 
@@ -115,7 +109,6 @@ _COMMANDS: Final[Mapping[str, Callable[[typer.Typer], None]]] = MappingProxyType
         "group": _add_group,
         "transactions": _add_transactions,
         "quorum": _add_quorum,
-        "replica": _add_replica,
         "storage": _add_storage,
         "partitions": _add_partitions,
         "broker": _add_broker,

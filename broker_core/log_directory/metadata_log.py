@@ -188,8 +188,13 @@ class MetadataLog:
         if not records:
             return
         now_ms = self._clock.now_ms()
-        writer.store.append(build_metadata_batch(records, now_ms=now_ms), now_ms=now_ms)
-        self.refresh()
+        appended = writer.store.append(build_metadata_batch(records, now_ms=now_ms), now_ms=now_ms)
+        with self._mutex:
+            # Under the log's lock the image was at the log's end.
+            assert appended.result.base_offset == self._next_offset
+            for record in records:
+                self._image.replay(record)
+            self._next_offset += len(records)
         if on_appended is not None:
             on_appended(records)
         self._make_durable(writer)

@@ -134,7 +134,9 @@ class PartitionTable:
             column[row] = getattr(state, name)
         self._recovery[row] = state.leader_recovery_state
         for name in _LISTS:
-            self._set_list(self._brokers, name, row, getattr(state, name))
+            items = getattr(state, name)
+            if items or self._lists[name][row]:
+                self._set_list(self._brokers, name, row, items)
         self._set_list(self._directories, "directories", row, state.directories)
         self._index(row, state)
         return row

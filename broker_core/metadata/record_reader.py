@@ -38,6 +38,8 @@ class FieldError(ValueError):
 
 def read_unsigned(buffer: bytes, position: int) -> tuple[int, int]:
     """An unsigned varint of 32 bits."""
+    if position < len(buffer) and buffer[position] < 0x80:
+        return buffer[position], position + 1  # nearly all: counts, lengths, tags
     number, shift = 0, 0
     for at in range(position, position + _MAX_VARINT_BYTES):
         if at >= len(buffer):

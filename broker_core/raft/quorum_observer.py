@@ -26,8 +26,8 @@ be lost, come twice or late.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -35,7 +35,7 @@ from kio.schema.errors import ErrorCode
 from broker_core.log.leader_epochs import LeaderEpochs
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.limits import MAX_SNAPSHOT_BYTES
-from broker_core.raft.fetched_records import FollowingBatches, following_batches
+from broker_core.raft.fetched_records import following_batches
 from broker_core.raft.log_comparison import common_end
 from broker_core.raft.observer_events import (
     AppendBatches,
@@ -63,6 +63,7 @@ from broker_core.raft.observer_events import (
     TruncateLog,
     WriteSnapshotChunk,
 )
+from broker_core.raft.observer_progress import Appending, SnapshotProgress
 from broker_core.raft.quorum_servers import QuorumServers
 from broker_core.raft.quorum_values import NO_NODE, ElectionState, LogReach, QuorumTimings, SnapshotId
 
@@ -97,25 +98,9 @@ _COMPLETIONS: Final = {
 }
 
 
-@dataclass(slots=True)
-class _SnapshotProgress:
-    """A snapshot that is being fetched; `size_bytes` is known with the first answer."""
-
-    snapshot_id: SnapshotId
-    position: int = 0
-    size_bytes: int | None = None
-
-
-@dataclass(slots=True)
-class _Appending:
-    """Batches on their way into the log, and the high watermark that came with them."""
-
-    batches: FollowingBatches
-    high_watermark: int
-
-
 class QuorumObserver:
-    """`bootstrap` are controllers' addresses. `log` and `election` are as they were found on the disk."""
+    """`bootstrap` are controllers' addresses, `voters` those that are known by id. `log` and `election` are as they
+    were found on the disk."""
 
     def __init__(
         self,
@@ -124,9 +109,11 @@ class QuorumObserver:
         election: ElectionState,
         log: LogReach,
         timings: QuorumTimings | None = None,
+        voters: Mapping[int, BrokerAddress] = MappingProxyType({}),
     ) -> None:
         self._timings = timings or QuorumTimings()
         self._servers = QuorumServers(bootstrap, self._timings)
+        self._servers.learn(voters)
         self._log = log
         # A quorum-state that is older than the log was lost or restored: its epoch says nothing any more.
         is_lost = election.leader_epoch < log.last_epoch
@@ -136,14 +123,19 @@ class QuorumObserver:
         self._waiting = Waiting.NOTHING
         self._request_id = 0
         self._deadline_ms = 0
-        self._snapshot: _SnapshotProgress | None = None
-        self._appending: _Appending | None = None
+        self._snapshot: SnapshotProgress | None = None
+        self._appending: Appending | None = None
         self._truncating_to = 0
 
     @property
     def election(self) -> ElectionState:
         """The epoch, and its leader if that is known."""
         return self._election
+
+    @property
+    def leader_address(self) -> BrokerAddress | None:
+        """None while no leader is known, or not where it is."""
+        return self._servers.address_of(self._election.leader_id)
 
     @property
     def high_watermark(self) -> int:
@@ -294,7 +286,7 @@ class QuorumObserver:
             if answer.records:
                 self._servers.on_bad_content(now_ms)
             return
-        self._appending = _Appending(batches, answer.high_watermark)
+        self._appending = Appending(batches, answer.high_watermark)
         self._waiting = Waiting.APPEND
         effects.append(
             AppendBatches(
@@ -311,7 +303,7 @@ class QuorumObserver:
             end_offset, watermark = snapshot_id.end_offset, self._high_watermark
             self._stop(f"the leader's snapshot ends at {end_offset}, below the high watermark {watermark}", effects)
             return
-        self._snapshot = _SnapshotProgress(snapshot_id)
+        self._snapshot = SnapshotProgress(snapshot_id)
 
     def _on_chunk(self, answer: SnapshotAnswer, now_ms: int, effects: list[ObserverEffect]) -> None:
         progress = self._snapshot

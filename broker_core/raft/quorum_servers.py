@@ -26,6 +26,9 @@ class QuorumServers:
         """Addresses of nodes as an answer tells them."""
         self._addresses.update(endpoints)
 
+    def address_of(self, node_id: int) -> BrokerAddress | None:
+        return self._addresses.get(node_id)
+
     def next_to_ask(self, leader_id: int) -> BrokerAddress:
         leader = self._addresses.get(leader_id)
         self._asked_leader = leader is not None and not self._asks_others

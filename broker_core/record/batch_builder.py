@@ -6,7 +6,6 @@ Writers of data use `columns.encode`, which creates no object per record.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from broker_core.model.exceptions import InvalidRecordError, RecordTooLargeError
 from broker_core.model.identifiers import NO_TIMESTAMP, CompressionType, TimestampType
@@ -50,17 +49,17 @@ def build_batch(
     above 2 GiB.
     """
     numbered = _number(records, base_offset)
-    last_delta = numbered[-1].offset - base_offset if numbered else -1
+    last_delta = numbered[-1][0] - base_offset if numbered else -1
     if last_offset_delta is not None and last_offset_delta < last_delta:
         raise InvalidRecordError(f"last offset delta {last_offset_delta} is below the last record's, {last_delta}")
-    first_timestamp = numbered[0].timestamp_ms if numbered else NO_TIMESTAMP
+    first_timestamp = numbered[0][1].timestamp_ms if numbered else NO_TIMESTAMP
     base_timestamp = first_timestamp if delete_horizon_ms is None else delete_horizon_ms
-    max_timestamp = max((record.timestamp_ms for record in numbered), default=NO_TIMESTAMP)
+    max_timestamp = max((record.timestamp_ms for _, record in numbered), default=NO_TIMESTAMP)
     attributes = compression | (timestamp_type * LOG_APPEND_TIME_BIT) | (is_transactional * TRANSACTIONAL_BIT)
     attributes |= (is_control * CONTROL_BIT) | ((delete_horizon_ms is not None) * DELETE_HORIZON_BIT)
     content = bytearray()
-    for record in numbered:
-        _append_record(content, record, record.offset - base_offset, record.timestamp_ms - base_timestamp)
+    for offset, record in numbered:
+        _append_record(content, record, offset - base_offset, record.timestamp_ms - base_timestamp)
     payload = compress(compression, content, level) if numbered else b""
     header = BatchHeader(
         base_offset=base_offset,
@@ -90,16 +89,15 @@ def build_empty_batch(header: BatchHeader) -> bytearray:
     return _assemble(empty, b"")
 
 
-def _number(records: Iterable[Record], base_offset: int) -> list[Record]:
-    numbered: list[Record] = []
+def _number(records: Iterable[Record], base_offset: int) -> list[tuple[int, Record]]:
+    numbered: list[tuple[int, Record]] = []
     next_offset = base_offset
     for record in records:
-        if record.offset == -1:
-            record = replace(record, offset=next_offset)
-        if record.offset < next_offset:
-            raise InvalidRecordError(f"record offset {record.offset} is below {next_offset}: offsets must ascend")
-        numbered.append(record)
-        next_offset = record.offset + 1
+        offset = next_offset if record.offset == -1 else record.offset
+        if offset < next_offset:
+            raise InvalidRecordError(f"record offset {offset} is below {next_offset}: offsets must ascend")
+        numbered.append((offset, record))
+        next_offset = offset + 1
     return numbered
 
 

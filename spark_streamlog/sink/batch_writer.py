@@ -11,8 +11,9 @@ from spark_streamlog.errors import with_conditions
 from spark_streamlog.exactly_once.commit_protocol import BatchFacts
 from spark_streamlog.options.write_options import WriteOptions
 from spark_streamlog.rows.sink_columns import sink_columns
+from spark_streamlog.sink.expired_rows_warning import warn_of_expired
 from spark_streamlog.sink.planned_sink import plan_batch_write, sink_driver
-from spark_streamlog.sink.task_commit_message import written_by
+from spark_streamlog.sink.task_commit_message import expired_of, written_by
 from spark_streamlog.sink.task_writer import write_at_least_once, write_exactly_once
 from spark_streamlog.sink_conditions import sink_error
 
@@ -42,10 +43,12 @@ class StreamlogBatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All or nothing: raises if a task's transaction is not open any more, and then no row is readable."""
         if self._sink is None:
+            warn_of_expired(expired_of(messages), write=None)
             return
         facts = BatchFacts(batch=self._sink.batch, task_count=len(messages))
         driver = sink_driver(self._options.target, self._sink.identity)
         driver.commit(facts, written_by(messages), driver=self._sink.driver)
+        warn_of_expired(expired_of(messages), write=self._sink.identity.prefix)
 
     @with_conditions()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:

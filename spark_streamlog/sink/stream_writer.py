@@ -14,6 +14,7 @@ from spark_streamlog.exactly_once.commit_protocol import BatchFacts
 from spark_streamlog.exactly_once.sink_identity import SinkIdentity, query_identity
 from spark_streamlog.options.write_options import Delivery, WriteOptions
 from spark_streamlog.rows.sink_columns import sink_columns
+from spark_streamlog.sink.expired_rows_warning import warn_of_expired
 from spark_streamlog.sink.planned_driver import stored_driver
 from spark_streamlog.sink.planned_sink import (
     PlannedSink,
@@ -22,7 +23,7 @@ from spark_streamlog.sink.planned_sink import (
     sink_driver,
     sink_of_micro_batch,
 )
-from spark_streamlog.sink.task_commit_message import sink_of_messages, written_by
+from spark_streamlog.sink.task_commit_message import expired_of, sink_of_messages, written_by
 from spark_streamlog.sink.task_writer import write_at_least_once, write_exactly_once
 from spark_streamlog.sink_conditions import sink_error
 
@@ -67,6 +68,7 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
         """
         sink = self._sink_of_batch(messages)
         if sink is None:
+            warn_of_expired(expired_of(messages), write=self._options.checkpoint_location or "")
             return
         identity, driver = sink
         facts = BatchFacts(
@@ -75,6 +77,7 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
             input_fingerprint=input_fingerprint(self._options.checkpoint_location, identity.query_id, batchId),
         )
         sink_driver(self._options.target, identity).commit(facts, written_by(messages), driver=driver)
+        warn_of_expired(expired_of(messages), write=identity.prefix)
 
     @with_conditions()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from broker_core.record.expired_rows import ExpiredRows
 from spark_streamlog.sink.planned_sink import PlannedSink
 
 
@@ -22,6 +23,8 @@ class TaskCommitMessage(WriterCommitMessage):
     row_count: int
     sink: PlannedSink | None = None
     written: Any = None
+    expired: Mapping[str, ExpiredRows] = field(default_factory=dict)
+    """By topic: rows that it may delete as soon as they are written."""
 
 
 def sink_of_messages(messages: Iterable[WriterCommitMessage | None]) -> PlannedSink | None:
@@ -36,3 +39,13 @@ def written_by(messages: Iterable[WriterCommitMessage | None]) -> list[Any]:
         for message in messages
         if isinstance(message, TaskCommitMessage) and message.written is not None
     ]
+
+
+def expired_of(messages: Iterable[WriterCommitMessage | None]) -> dict[str, ExpiredRows]:
+    """Of all tasks together."""
+    total: dict[str, ExpiredRows] = {}
+    for message in messages:
+        if isinstance(message, TaskCommitMessage):
+            for topic, expired in message.expired.items():
+                total[topic] = total[topic] + expired if topic in total else expired
+    return total

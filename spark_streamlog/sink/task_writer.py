@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 from pyspark import TaskContext
 
 from broker_core.cluster import Cluster, TopicDescription
+from broker_core.record.expired_rows import ExpiredRows
 from broker_core.staged_writes import StagedWrites, StagingPlan
 from broker_core.topic_producer import BatchTarget, ProducerTransaction, TopicProducer, describe_or_create
 from spark_streamlog.errors import with_conditions
@@ -38,14 +39,13 @@ def write_at_least_once(
     """
     cluster = open_planned_log(options.target, planned.log)
     if isinstance(cluster, StagedWrites):
-        row_count = _upload_and_commit(cast(ObjectLog, cluster), options, columns, batches, planned.staging)
+        writing = _upload_and_commit(cast(ObjectLog, cluster), options, columns, batches, planned.staging)
     else:
         writing = _Writing(cluster, options, columns, None)
         for _ in writing.write(batches, linger_s=LINGER_SECONDS):
             pass
-        row_count = writing.row_count
     prepare_worker_for_reuse()
-    return TaskCommitMessage(row_count=row_count)
+    return TaskCommitMessage(row_count=writing.row_count, expired=writing.expired)
 
 
 def _upload_and_commit(
@@ -54,9 +54,9 @@ def _upload_and_commit(
     columns: SinkColumns,
     batches: Iterator[Any],
     staging: StagingPlan | None,
-) -> int:
+) -> _Writing:
     """The task commits its own upload: one object and one commit, where one append per round would make many. Returns
-    the count of rows."""
+    what is written."""
     upload = log.stage(staging)
     try:
         writing = _Writing(log, options, columns, staging, target=upload)
@@ -67,7 +67,7 @@ def _upload_and_commit(
         upload.abort()
         raise
     log.commit_staged([staged], plan=staging)
-    return writing.row_count
+    return writing
 
 
 @with_conditions()
@@ -97,7 +97,7 @@ def write_exactly_once(
         written = side.finish()
     log_step(Step.TASK_FLUSHED, **side.ids, rows=writing.row_count)
     prepare_worker_for_reuse()
-    return TaskCommitMessage(row_count=writing.row_count, sink=sink, written=written)
+    return TaskCommitMessage(row_count=writing.row_count, sink=sink, written=written, expired=writing.expired)
 
 
 class _Writing:
@@ -130,6 +130,10 @@ class _Writing:
     @property
     def row_count(self) -> int:
         return self._rows.row_count
+
+    @property
+    def expired(self) -> dict[str, ExpiredRows]:
+        return self._producer.expired
 
     def write(self, batches: Iterator[Any], *, linger_s: float | None = None) -> Iterator[int]:
         """Yields the count of durable rows whenever it has grown; all rows are durable at the end.

@@ -1,4 +1,4 @@
-"""The three settings files in conf/cluster."""
+"""The settings files in conf/cluster."""
 
 import re
 import subprocess
@@ -12,16 +12,18 @@ from broker_core.broker.settings.broker_config import parse_broker_config
 from broker_core.model.properties import parse_properties
 from broker_core.server.cluster.cluster_process import is_of_cluster
 from broker_core.server.cluster.replica_limits import parse_replica_limits
+from broker_core.server.quorum.observer_settings import parse_observer_settings
 from broker_core.server.quorum.quorum_settings import parse_quorum_settings
 
 FOLDER = Path(__file__).parents[2] / "conf" / "cluster"
+BROKER = FOLDER / "broker-4.properties"
 FILES = [FOLDER / f"node-{number}.properties" for number in (1, 2, 3)]
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
 def test_each_is_valid_and_they_differ_only_in_what_is_a_nodes_own():
     given = [parse_properties(path.read_text()) for path in FILES]
-    assert sorted(FOLDER.iterdir()) == FILES
+    assert sorted(FOLDER.iterdir()) == [BROKER, *FILES]
     for number, settings in enumerate(given, 1):
         assert is_of_cluster(settings)
         quorum = parse_quorum_settings(settings, is_broker=True)
@@ -36,12 +38,21 @@ def test_each_is_valid_and_they_differ_only_in_what_is_a_nodes_own():
     assert all(len({each[name] for each in given}) == 3 for name in own)
 
 
+def test_the_broker_without_a_vote_is_one_of_their_cluster():
+    given, of_first = (parse_properties(path.read_text()) for path in (BROKER, FILES[0]))
+    assert is_of_cluster(given)
+    quorum, config = parse_observer_settings(given), parse_broker_config(given)
+    assert (quorum.node_id, config.node_id, [one.port for one in config.listeners]) == (4, 4, [9095])
+    assert {each.port for each in quorum.controllers} == {9192, 9193, 9194}
+    assert parse_replica_limits(given) == parse_replica_limits(of_first)
+
+
 @pytest.mark.long
-def test_three_nodes_start_with_them(tmp_path):
-    ports = dict(zip((9092, 9093, 9094, 9192, 9193, 9194), free_ports(6), strict=True))
+def test_three_nodes_and_the_broker_start_with_them(tmp_path):
+    ports = dict(zip((9092, 9093, 9094, 9095, 9192, 9193, 9194), free_ports(7), strict=True))
     processes = []
     try:
-        for path in FILES:
+        for path in (*FILES, BROKER):
             text = re.sub(r":(9\d{3})", lambda found: f":{ports[int(found[1])]}", path.read_text())
             own = tmp_path / path.name
             own.write_text(text.replace("/tmp/streamlog-cluster", str(tmp_path)))

@@ -1,7 +1,7 @@
 """Every acknowledged record is there once and in order, whichever node is killed, paused or stopped meanwhile."""
 
 import pytest
-from support.clients.confluent_clients import a_producer, read_all, send
+from support.clients.confluent_clients import a_producer, send
 from support.cluster.cluster_writer import ClusterWriter
 from support.cluster.tested_cluster import FAULTS, wait_for
 
@@ -20,15 +20,6 @@ def victim_of(cluster, role, topic):
         return cluster.controller_id
     leader = cluster.leader_of(topic)
     return leader if role == "leader" else min(cluster.ids - {leader})
-
-
-def assert_once_and_in_order(cluster, topic, writer, partition_count=PARTITIONS):
-    stored = read_all(cluster, topic)
-    for number in range(partition_count):
-        values = [message.value() for message in stored if message.partition() == number]
-        assert values == writer.acknowledged[number]
-        assert [int(value) for value in values] == sorted({int(value) for value in values})
-    cluster.assert_replicas_are_equal(topic, partition_count=partition_count)
 
 
 @pytest.mark.parametrize(("role", "fault"), CASES)
@@ -50,7 +41,7 @@ def test_what_is_acknowledged_while_a_node_fails_is_there_once_in_order_and_equa
         cluster.wait_in_sync(topic, cluster.ids, partition_count=PARTITIONS)
         writer.wait_for_more()
     print(f"{role} {fault}: {writer.count} records, longest wait {writer.longest_gap_s:.2f} s")
-    assert_once_and_in_order(cluster, topic, writer)
+    cluster.assert_once_and_in_order(topic, writer, partition_count=PARTITIONS)
 
 
 @pytest.mark.long
@@ -65,7 +56,7 @@ def test_nothing_is_lost_while_all_nodes_are_restarted_one_after_the_other(clust
             cluster.wait_in_sync(topic, cluster.ids, partition_count=PARTITIONS)
         writer.wait_for_more()
     print(f"rolling restart: {writer.count} records, longest wait {writer.longest_gap_s:.2f} s")
-    assert_once_and_in_order(cluster, topic, writer)
+    cluster.assert_once_and_in_order(topic, writer, partition_count=PARTITIONS)
 
 
 @pytest.mark.long
@@ -79,7 +70,7 @@ def test_a_node_that_is_killed_again_and_again_loses_nothing(cluster):
             writer.wait_for_more()
             node.start()
             cluster.wait_in_sync(topic, cluster.ids, partition_count=PARTITIONS)
-    assert_once_and_in_order(cluster, topic, writer)
+    cluster.assert_once_and_in_order(topic, writer, partition_count=PARTITIONS)
 
 
 def test_a_node_that_was_away_catches_up_over_several_segments(cluster):

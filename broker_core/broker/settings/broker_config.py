@@ -268,7 +268,8 @@ def _check_the_rest(given: Mapping[str, str], parsed: Mapping[str, Any], complai
     roles = items_of(given.get("process.roles", "broker"))
     if "broker" not in roles or not set(roles) <= {"broker", "controller"}:
         complaints.append(f"process.roles={','.join(roles)} must be broker, or broker,controller")
-    if parsed.get("default.replication.factor", 1) != 1 and not given.get("controller.quorum.voters"):
+    is_alone = not any(given.get(f"controller.quorum.{name}") for name in ("voters", "bootstrap.servers"))
+    if parsed.get("default.replication.factor", 1) != 1 and is_alone:
         complaints.append(
             f"default.replication.factor={parsed['default.replication.factor']} must be 1: the cluster has one node"
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from broker_core.broker.settings.listener_settings import Listener, reachable
+from broker_core.broker.settings.listener_settings import Listener, inter_broker_listener, reachable
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.setting_parsers import items_of
 
@@ -27,7 +27,7 @@ def check_listener_change(
     InvalidConfigError."""
     names = [one.name for one in new]
     advertised = _names(of_file.get("advertised.listeners", "")) or [one.name for one in old]
-    between_brokers = _between_brokers(of_file)
+    between_brokers = inter_broker_listener(of_file)
     if between_brokers in advertised and between_brokers not in names:
         raise InvalidConfigError(
             "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options"
@@ -49,12 +49,6 @@ def check_listener_change(
             raise InvalidConfigError(
                 f"Security protocol cannot be updated for existing listener ListenerName({one.name})"
             )
-
-
-def _between_brokers(of_file: Mapping[str, str]) -> str:
-    return (
-        of_file.get("inter.broker.listener.name") or of_file.get("security.inter.broker.protocol") or "PLAINTEXT"
-    ).strip()
 
 
 def _names(listeners: str) -> list[str]:

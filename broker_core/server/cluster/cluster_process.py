@@ -15,16 +15,25 @@ import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from broker_core.broker.settings.broker_config import BrokerConfig
-from broker_core.broker.settings.link_security import USED_BY_LINKS, parse_links_to_brokers
-from broker_core.broker.settings.setting_layers import base_name
+from broker_core.log_directory.meta_properties import META_PROPERTIES_FILE_NAME
 from broker_core.model.setting_parsers import items_of
 from broker_core.server.broker_process import READY
 from broker_core.server.cluster.cluster_server import ClusterServer
+from broker_core.server.cluster.metadata_source import OpenSource
 from broker_core.server.cluster.replica_limits import USED_BY_REPLICAS, parse_replica_limits
 from broker_core.server.descriptor_limit import raise_descriptor_limit
+from broker_core.server.quorum.cluster_id_question import ask_cluster_id
+from broker_core.server.quorum.observer_node import ObserverNode
+from broker_core.server.quorum.observer_settings import (
+    BOOTSTRAP,
+    USED_BY_OBSERVER,
+    parse_observer_settings,
+)
+from broker_core.server.quorum.quorum_server import QuorumServer
 from broker_core.server.quorum.quorum_settings import USED_BY_QUORUM, VOTERS, parse_quorum_settings
 
 _ENDED_AT_ONCE: Final = 130
@@ -32,9 +41,10 @@ _log: Final = logging.getLogger(__name__)
 
 
 def is_of_cluster(given: Mapping[str, str]) -> bool:
-    """Whether the settings are those of a node that is broker and voter of a quorum."""
-    roles = items_of(given.get("process.roles", ""))
-    return {"broker", "controller"} <= set(roles) and bool(given.get(VOTERS, "").strip())
+    """Whether the settings are those of a broker of a cluster, with or without a vote in its quorum."""
+    roles = set(items_of(given.get("process.roles", "")))
+    named = {VOTERS} if "controller" in roles else {VOTERS, BOOTSTRAP}
+    return "broker" in roles and any(given.get(name, "").strip() for name in named)
 
 
 def run_cluster_node(config: BrokerConfig, given: Mapping[str, str], *, cluster_id: str | None) -> None:
@@ -61,23 +71,14 @@ async def _run(config: BrokerConfig, given: Mapping[str, str], cluster_id: str |
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    used = USED_BY_QUORUM | USED_BY_REPLICAS | USED_BY_LINKS
-    # A broker alone ignores them, and says so.
-    notes = tuple(note for note in config.notes if base_name(note.partition(" ")[0]) not in used)
-    config = replace(config, notes=notes)
-    server = ClusterServer(
-        config,
-        parse_quorum_settings(given, is_broker=True),
-        parse_replica_limits(given),
-        links=parse_links_to_brokers(given),
-        cluster_id=cluster_id,
-        on_end=end,
-    )
+    opening = loop.create_task(_source_of(given, cluster_id))
+    if not await _is_done(opening, ended):
+        opening.cancel()
+        return
+    server = ClusterServer(_without_notes(config, given), opening.result(), parse_replica_limits(given), on_end=end)
     starting = loop.create_task(server.start())
-    awaited: list[asyncio.Future[None] | asyncio.Future[Exception | None]] = [starting, ended]
-    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-    if starting.done():
-        await starting
+    if await _is_done(starting, ended):
+        starting.result()
         print(READY, *(f"{one.name}://{one.advertised}" for one in server.config.listeners), flush=True)
     error = await ended
     starting.cancel()
@@ -88,3 +89,30 @@ async def _run(config: BrokerConfig, given: Mapping[str, str], cluster_id: str |
         raise error
     await server.stop()
     _log.info("node=%d stopped", server.config.node_id)
+
+
+async def _is_done(task: asyncio.Task[Any], ended: asyncio.Future[Exception | None]) -> bool:
+    """Whether it is done before the node is to end."""
+    awaited: list[asyncio.Future[Any]] = [task, ended]
+    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+    return task.done()
+
+
+def _without_notes(config: BrokerConfig, given: Mapping[str, str]) -> BrokerConfig:
+    """A broker alone ignores settings that a broker of a cluster uses, and says so."""
+    used = USED_BY_REPLICAS | (USED_BY_QUORUM if _has_vote(given) else USED_BY_OBSERVER)
+    return replace(config, notes=tuple(note for note in config.notes if note.partition(" ")[0] not in used))
+
+
+def _has_vote(given: Mapping[str, str]) -> bool:
+    return "controller" in items_of(given["process.roles"])
+
+
+async def _source_of(given: Mapping[str, str], cluster_id: str | None) -> OpenSource:
+    """A directory without a cluster gets that of its controllers, once one of them answers."""
+    if _has_vote(given):
+        return partial(QuorumServer, parse_quorum_settings(given, is_broker=True), cluster_id=cluster_id)
+    settings = parse_observer_settings(given)
+    if cluster_id is None and not os.path.exists(f"{settings.log_dir}/{META_PROPERTIES_FILE_NAME}"):
+        cluster_id = await ask_cluster_id(settings.controllers)
+    return partial(ObserverNode, settings, cluster_id=cluster_id)

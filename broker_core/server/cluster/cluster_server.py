@@ -1,10 +1,10 @@
-"""A node of a cluster in this process: a voter of its quorum, and a broker on what the quorum commits.
+"""A broker of a cluster in this process, on what the cluster's quorum commits; it may be a voter of the quorum, too.
 
-    server = ClusterServer(config, quorum, limits, cluster_id=…)   locks the directory, binds the ports
-    await server.start()                                           ready when the controller lets clients in
-    await server.stop()                                            leaders move to other brokers first
+    server = ClusterServer(config, open_source, limits, …)   locks the directory, binds the ports
+    await server.start()                                     ready when the controller lets clients in
+    await server.stop()                                      leaders move to other brokers first
 
-    quorum ── committed image ──► broker node ──► replicas: led, or followed by fetchers
+    source ── committed image ──► broker node ──► replicas: led, or followed by fetchers
     session ── registration, heartbeats ──► active controller ◄── proposals, forwarded requests ── broker node
 
 A node that cannot go on (a damaged metadata log, a registration that is refused) calls `on_end` with the error.
@@ -21,7 +21,6 @@ from typing import Final
 from broker_core.broker.broker_node import NodePorts
 from broker_core.broker.cluster.cluster_node import ClusterBrokerNode, ClusterPorts
 from broker_core.broker.settings.broker_config import BrokerConfig
-from broker_core.broker.settings.link_security import LinkSecurity
 from broker_core.log_directory.meta_properties import MetaProperties
 from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
 from broker_core.log_directory.system_ports import SystemEntropy
@@ -37,10 +36,8 @@ from broker_core.server.cluster.broker_links import BrokerLinks
 from broker_core.server.cluster.controller_link import ControllerLink
 from broker_core.server.cluster.controller_session import ControllerSession
 from broker_core.server.cluster.leader_fetcher import LeaderFetcher
-from broker_core.server.cluster.replica_limits import ReplicaLimits
-from broker_core.server.quorum.peer_dialer import PeerDialer
-from broker_core.server.quorum.quorum_server import QuorumServer
-from broker_core.server.quorum.quorum_settings import QuorumSettings
+from broker_core.server.cluster.metadata_source import MetadataSource, OpenSource
+from broker_core.server.cluster.replica_limits import ReplicaLimits, check_inter_broker_listener
 from broker_core.server.steady_clock import SteadyClock
 from broker_core.storage.os_file_system import OsFileSystem
 
@@ -51,22 +48,19 @@ _LEAVING_SESSIONS: Final = 1.5
 
 
 class ClusterServer:
-    """Create it within a running loop. The constructor raises DirectoryLockedError, DirectoryFormatError and
-    BrokerUnavailableError."""
+    """Create it within a running loop. The constructor raises DirectoryLockedError, DirectoryFormatError,
+    BrokerUnavailableError and InvalidConfigError."""
 
     def __init__(
         self,
         config: BrokerConfig,
-        quorum: QuorumSettings,
+        open_source: OpenSource,
         limits: ReplicaLimits,
         *,
-        links: LinkSecurity,
-        cluster_id: str | None,
         on_end: Callable[[Exception], None],
     ) -> None:
-        """`links`: to other brokers."""
+        check_inter_broker_listener(limits, config.listeners)
         self._limits = limits
-        self._dialer = PeerDialer(links)
         self._on_end = on_end
         self._fs, self._clock = OsFileSystem(), SteadyClock()
         self._log_dir = os.path.abspath(config.log_dir)
@@ -76,17 +70,16 @@ class ClusterServer:
             raise DirectoryLockedError(f"{self._log_dir} is used by another process", directory=self._log_dir)
         self._ready = asyncio.Event()
         self._fetchers: dict[int, LeaderFetcher] = {}
-        self._quorum = QuorumServer(quorum, cluster_id=cluster_id, on_end=on_end, on_committed=self._committed)
-        voter, voters = self._quorum.node.voter, quorum.voters
+        source = self._source = open_source(on_end=on_end, on_committed=self._committed)
 
         def leader() -> BrokerAddress | None:
-            return voters.get(voter.election.leader_id)
+            return source.leader_address
 
-        self._proposals = ControllerLink(leader, self._quorum.node.dialer, timeout_seconds=_CONTROLLER_SECONDS)
-        self._links = BrokerLinks(self._address_of, self._dialer)
+        self._proposals = ControllerLink(leader, timeout_seconds=_CONTROLLER_SECONDS)
+        self._links = BrokerLinks(self._address_of)
         self._broker = BrokerServer(config, new_node=self._new_node)
         self.config = self._broker.config
-        identity = self._quorum.node.identity
+        identity = source.identity
         self._session = ControllerSession(
             BrokerIdentity(
                 node_id=identity.node_id,
@@ -95,7 +88,6 @@ class ClusterServer:
                 directory_id=identity.directory_id,
                 listeners=self.config.endpoints,
                 rack=self.config.broker_rack,
-                protocols={each.name: each.protocol for each in self.config.listeners},
             ),
             fs=self._fs,
             clock=self._clock,
@@ -103,8 +95,7 @@ class ClusterServer:
             heartbeat_interval_ms=limits.heartbeat_interval_ms,
             answer_ms=limits.session_timeout_ms // 2,
             leader=leader,
-            dialer=self._quorum.node.dialer,
-            metadata_offset=lambda: self._quorum.node.committed.offset - 1,
+            metadata_offset=lambda: source.committed.offset - 1,
             on_state=self._on_state,
             on_end=on_end,
         )
@@ -115,11 +106,11 @@ class ClusterServer:
         return self._broker.node
 
     @property
-    def quorum(self) -> QuorumServer:
-        return self._quorum
+    def source(self) -> MetadataSource:
+        return self._source
 
     def _new_node(self, config: BrokerConfig, ports: NodePorts) -> ClusterBrokerNode:
-        identity, limits = self._quorum.node.identity, self._limits
+        identity, limits = self._source.identity, self._limits
         cluster = ClusterPorts(
             properties=MetaProperties(
                 cluster_id=identity.cluster_id or "",
@@ -129,7 +120,7 @@ class ClusterServer:
             ),
             controller=self._proposals,
             brokers=self._links,
-            image_now=lambda: self._quorum.node.committed.image,
+            image_now=lambda: self._source.committed.image,
             broker_epoch=lambda: self._session.broker_epoch,
             replication=ReplicationSettings(max_lag_ms=limits.max_lag_ms, fetch_backoff_ms=limits.fetch_backoff_ms),
             on_follow=self._on_follow,
@@ -140,7 +131,7 @@ class ClusterServer:
     async def start(self) -> None:
         """Returns when the controller has unfenced the broker. The quorum must have a majority by then. Clients are
         let in a moment before, when the broker has caught up with the metadata log."""
-        self._quorum.start()
+        self._source.start()
         self._session.start()
         await self._broker.start()
         await self._ready.wait()
@@ -153,14 +144,14 @@ class ClusterServer:
             await self._broker.stop()
         else:
             self.node.abandon()  # nobody was let in; the start, which was cancelled, has closed the rest
-        await self._quorum.stop()
+        await self._source.stop()
         self._lock.release()
 
     async def kill(self) -> None:
         """As if the process had been killed, as far as possible within one."""
         self._close_links()
         await self._broker.kill()
-        await self._quorum.stop()
+        await self._source.stop()
         self._lock.release()
 
     def _close_links(self) -> None:
@@ -174,7 +165,7 @@ class ClusterServer:
     # -- events --
 
     def _committed(self) -> None:
-        self.node.learn(self._quorum.node.committed.image)
+        self.node.learn(self._source.committed.image)
 
     def _on_state(self, state: LifecycleState) -> None:
         _log.info("node=%d is %s", self.config.node_id, state.name.lower())
@@ -194,17 +185,14 @@ class ClusterServer:
                 self._limits,
                 self.node.replicas,
                 address_of=self._address_of,
-                dialer=self._dialer,
                 broker_epoch=lambda: self._session.broker_epoch,
             )
         fetcher.look()
 
     def _address_of(self, broker_id: int) -> BrokerAddress | None:
-        """Of its listener for other brokers."""
-        broker = self._quorum.node.committed.image.registrations.brokers.get(broker_id)
-        found = [
-            each
-            for each in (() if broker is None else broker.end_points)
-            if each.name == self._dialer.security.listener
-        ]
-        return BrokerAddress(host=found[0].host, port=found[0].port) if found else None
+        """Of its listener between brokers."""
+        broker = self._source.committed.image.registrations.brokers.get(broker_id)
+        for each in () if broker is None else broker.end_points:
+            if each.name == self._limits.listener:
+                return BrokerAddress(host=each.host, port=each.port)
+        return None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 
 from support.brokers.reachable_broker import free_ports
 
 from broker_core.broker.settings.broker_config import parse_broker_config
-from broker_core.broker.settings.link_security import parse_links_to_brokers
 from broker_core.client.cluster_client import open_remote
 from broker_core.model.client_settings import parse_client_settings
 from broker_core.server.cluster.cluster_server import ClusterServer
 from broker_core.server.cluster.replica_limits import parse_replica_limits
+from broker_core.server.quorum.quorum_server import QuorumServer
 from broker_core.server.quorum.quorum_settings import parse_quorum_settings
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -32,13 +33,10 @@ _SETTINGS = {
 
 
 class ClusterInProcess:
-    """`with ClusterInProcess(path) as cluster:` all nodes are ready. `settings`: further ones of the nodes; `listener`:
-    of clients, with `client_settings` as they need them."""
+    """`with ClusterInProcess(path) as cluster:` all nodes are ready."""
 
-    def __init__(self, path, count=3, *, settings=None, listener="PLAINTEXT", client_settings=None):
+    def __init__(self, path, count=3):
         self._path, self._count = path, count
-        self._settings, self._listener = settings or {}, listener
-        self._client_settings = client_settings or {}
         ports = free_ports(2 * count)
         self._ports = {number + 1: (ports[2 * number], ports[2 * number + 1]) for number in range(count)}
         self._loop = asyncio.new_event_loop()
@@ -66,16 +64,10 @@ class ClusterInProcess:
     def bootstrap_servers(self):
         return ",".join(f"127.0.0.1:{port}" for port, _ in self._ports.values())
 
-    def client(self, *, only=None, **given):
-        """Of all nodes, or of one. `__` in a setting's name stands for a dot."""
+    def client(self, *, only=None):
+        """Of all nodes, or of one."""
         servers = self.bootstrap_servers if only is None else f"127.0.0.1:{self._ports[only][0]}"
-        named = {name.replace("__", "."): value for name, value in given.items()}
-        return open_remote(parse_client_settings({"bootstrap.servers": servers, **self._client_settings, **named}))
-
-    @property
-    def controllers(self):
-        """Addresses of all controller listeners."""
-        return [f"127.0.0.1:{port}" for _, port in self._ports.values()]
+        return open_remote(parse_client_settings({"bootstrap.servers": servers}))
 
     def start(self, node_id):
         self._run(self._start_all([node_id]))
@@ -103,7 +95,7 @@ class ClusterInProcess:
 
     def controller_id(self):
         """Of the active controller, as the nodes that are up know it."""
-        ids = {server.quorum.node.voter.election.leader_id for server in self.servers.values()}
+        ids = {server.source.node.voter.election.leader_id for server in self.servers.values()}
         return ids.pop() if len(ids) == 1 else -1
 
     def on_loop(self, question):
@@ -121,9 +113,8 @@ class ClusterInProcess:
             **_SETTINGS,
             "node.id": str(node_id),
             "controller.quorum.voters": voters,
-            "listeners": f"{self._listener}://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}",
             "log.dirs": str(self._path / str(node_id)),
-            **self._settings,
         }
 
     async def _start_all(self, node_ids):
@@ -136,10 +127,8 @@ class ClusterInProcess:
         given = self.settings(node_id)
         self.servers[node_id] = ClusterServer(
             parse_broker_config(given),
-            parse_quorum_settings(given, is_broker=True),
+            partial(QuorumServer, parse_quorum_settings(given, is_broker=True), cluster_id=CLUSTER_ID),
             parse_replica_limits(given),
-            links=parse_links_to_brokers(given),
-            cluster_id=CLUSTER_ID,
             on_end=self.ended.append,
         )
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
+from support.clients.confluent_clients import read_all
 
 from broker_core.client.cluster_client import open_remote
 from broker_core.model.client_settings import parse_client_settings
@@ -98,6 +99,15 @@ class TestedCluster(LocalCluster):
         """Of each segment, by its name."""
         folder = self.folder_of(node_id, topic, partition)
         return {path.name: path.read_bytes() for path in sorted(folder.glob("*.log"))}
+
+    def assert_once_and_in_order(self, topic, writer, *, partition_count=1):
+        """What the writer knows as acknowledged is all there is, on every replica."""
+        stored = read_all(self, topic)
+        for number in range(partition_count):
+            values = [message.value() for message in stored if message.partition() == number]
+            assert values == writer.acknowledged[number]
+            assert [int(value) for value in values] == sorted({int(value) for value in values})
+        self.assert_replicas_are_equal(topic, partition_count=partition_count)
 
     def assert_replicas_are_equal(self, topic, *, partition_count=1):
         """Byte for byte, once nobody writes any more and all are in sync."""

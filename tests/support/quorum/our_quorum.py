@@ -73,6 +73,9 @@ class OurQuorum:
             line = self._processes[node_id].stdout.readline()
             assert "is ready" in line, self.log_of(node_id)
 
+    def is_running(self, node_id):
+        return node_id in self._processes
+
     def kill(self, node_id):
         process = self._processes.pop(node_id, None)
         if process is not None:

@@ -22,6 +22,7 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import CompressionType, TopicPartition
 from broker_core.record.batch_reader import iter_headers
 from broker_core.record.columns import ALL_COLUMNS, decode
+from broker_core.record.expired_rows import ExpiredRows
 from broker_core.record.partitioner import partition_for_key
 from broker_core.topic_producer import (
     ProducerSettings,
@@ -446,3 +447,12 @@ def test_a_topic_that_is_deleted_during_the_write_is_named_so(cluster, count_aft
         cluster.create_topic("t", partition_count=count_after)
     with pytest.raises(UnknownTopicError, match=f"'t' {what}"):
         producer.flush()
+
+
+def test_rows_that_are_older_than_the_topic_keeps_them_are_counted(cluster):
+    producer = a_producer(cluster)
+    for times in ([NOW_MS, 1000], [2000, 2000], [NOW_MS]):
+        producer.add(f"t{len(times)}", pa.RecordBatch.from_pydict({"value": ["a"] * len(times), "timestamp": times}))
+        producer.flush()
+    assert producer.expired == {"t2": ExpiredRows(row_count=3, oldest_ms=1000, retention_ms=604_800_000)}
+    assert rows_of(cluster, "t2")["value"] == [b"a"] * 4, "they are written all the same"

@@ -1,13 +1,13 @@
 """Three nodes on real sockets in one process."""
 
 import time
+from functools import partial
 
 import pytest
 from support.brokers.cluster_in_process import ClusterInProcess
 from support.builders.builders import a_batch, a_transactional_batch
 
 from broker_core.broker.settings.broker_config import parse_broker_config
-from broker_core.broker.settings.link_security import parse_links_to_brokers
 from broker_core.client.quorum_description import describe_quorum
 from broker_core.cluster import GroupOffset, TransactionalProducer
 from broker_core.model.client_settings import parse_client_settings
@@ -16,6 +16,7 @@ from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicParti
 from broker_core.record.batch_reader import iter_headers, records_of
 from broker_core.server.cluster.cluster_server import ClusterServer
 from broker_core.server.cluster.replica_limits import parse_replica_limits
+from broker_core.server.quorum.quorum_server import QuorumServer
 from broker_core.server.quorum.quorum_settings import parse_quorum_settings
 
 WAIT_SECONDS = 30
@@ -150,10 +151,8 @@ def test_a_directory_of_a_running_node_is_refused(cluster):
         given = cluster.settings(1) | {"listeners": "PLAINTEXT://127.0.0.1:0"}
         ClusterServer(
             parse_broker_config(given),
-            parse_quorum_settings(given, is_broker=True),
+            partial(QuorumServer, parse_quorum_settings(given, is_broker=True), cluster_id=None),
             parse_replica_limits(given),
-            links=parse_links_to_brokers(given),
-            cluster_id=None,
             on_end=lambda error: None,
         )
 

@@ -1,0 +1,249 @@
+"""A node that follows the quorum without a vote: its machine's effects on disk and network, its image of what is
+committed.
+
+    loop      steps, appends to the page cache, replays of committed records, snapshots of them
+    thread    quorum-state, which comes back to the loop as an event
+    link      a connection to the controller that is asked: the leader, or another one while it does not answer
+
+What a crash loses of the log is fetched again, so appends are not synced; an election and a snapshot are. A write that
+fails ends the node: `on_end` is called with the error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final
+
+from broker_core.log_directory.committed_image import CommittedImage
+from broker_core.log_directory.quorum_directory import open_identity, open_quorum_log
+from broker_core.log_directory.system_ports import SystemEntropy
+from broker_core.model.client_settings import BrokerAddress
+from broker_core.model.exceptions import (
+    BrokerUnavailableError,
+    CorruptDataError,
+    MalformedMessageError,
+    QuorumError,
+    UnsupportedFormatError,
+)
+from broker_core.raft.observer_events import (
+    AppendBatches,
+    BatchesAppended,
+    ElectionSaved,
+    FetchAnswer,
+    HighWatermarkAdvanced,
+    InstallSnapshot,
+    LogTruncated,
+    ObserverEffect,
+    ObserverEvent,
+    QuorumAnswered,
+    QuorumLeaderChanged,
+    QuorumRequestFailed,
+    SaveElection,
+    SendFetch,
+    SendFetchSnapshot,
+    SnapshotAnswer,
+    SnapshotChunkWritten,
+    SnapshotInstalled,
+    SnapshotRefused,
+    StopObserver,
+    TimePassed,
+    TruncateLog,
+    WriteSnapshotChunk,
+)
+from broker_core.raft.quorum_messages import (
+    FETCH_VERSION,
+    OLDER_FETCH_VERSION,
+    fetch_answer,
+    fetch_request,
+    fetch_snapshot_request,
+    snapshot_answer,
+)
+from broker_core.raft.quorum_observer import QuorumObserver
+from broker_core.server.quorum.observer_settings import ObserverSettings
+from broker_core.server.quorum.peer_connection import PeerConnection
+from broker_core.server.steady_clock import SteadyClock
+from broker_core.storage.os_file_system import OsFileSystem
+
+_log: Final = logging.getLogger(__name__)
+_FETCH, _FETCH_SNAPSHOT = 1, 59
+_FETCH_VERSIONS: Final = range(OLDER_FETCH_VERSION, FETCH_VERSION + 1)
+_FETCH_SNAPSHOT_VERSIONS: Final = range(1, 2)
+
+
+class ObserverNode:
+    """Create it within a running loop. The constructor opens the directory; it raises DirectoryFormatError.
+    `on_committed`: called on the loop when the committed image has changed, or another took its place."""
+
+    def __init__(
+        self,
+        settings: ObserverSettings,
+        *,
+        cluster_id: str | None,
+        on_end: Callable[[Exception], None],
+        on_committed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settings, self._on_end, self._on_committed = settings, on_end, on_committed
+        self._clock, self._loop = SteadyClock(), asyncio.get_running_loop()
+        fs, path = OsFileSystem(), os.path.abspath(settings.log_dir)
+        os.makedirs(path, exist_ok=True)
+        node_id = settings.node_id
+        self.identity = open_identity(fs, path, node_id=node_id, cluster_id=cluster_id, entropy=SystemEntropy())
+        self._quorum_log = open_quorum_log(fs, path, is_voter=False)
+        self.committed = CommittedImage(self._quorum_log)
+        self.observer = QuorumObserver(
+            bootstrap=settings.controllers,
+            voters=settings.voters,
+            election=self._quorum_log.election(),
+            log=self._quorum_log.reach(),
+            timings=settings.timings,
+        )
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
+        self._peer: PeerConnection | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._events: deque[ObserverEvent] = deque()
+        self._is_stepping = self._is_closed = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def leader_address(self) -> BrokerAddress | None:
+        """Of the active controller, None while nobody is known to lead."""
+        return self.observer.leader_address
+
+    def start(self) -> None:
+        self._feed(TimePassed())
+
+    async def stop(self) -> None:
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
+        self._hang_up()
+        await asyncio.to_thread(self._disk.shutdown)
+        self._quorum_log.close()
+
+    # Steps
+
+    def _feed(self, event: ObserverEvent) -> None:
+        self._events.append(event)
+        if self._is_stepping or self._is_closed:
+            return
+        self._is_stepping = True
+        try:
+            while self._events and not self._is_closed:
+                for effect in self.observer.step(self._events.popleft(), self._clock.now_ms()):
+                    self._carry_out(effect)
+        except (OSError, CorruptDataError, QuorumError, UnsupportedFormatError) as error:
+            self._end(error)
+            return
+        finally:
+            self._is_stepping = False
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        timer_ms = self.observer.next_timer_ms
+        if timer_ms is not None and not self._is_closed:
+            delay_seconds = max(0, timer_ms - self._clock.now_ms()) / 1000
+            self._timer = self._loop.call_later(delay_seconds, self._feed, TimePassed())
+
+    def _end(self, error: Exception) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._on_end(error)
+
+    def _carry_out(self, effect: ObserverEffect) -> None:
+        match effect:
+            case SendFetch() | SendFetchSnapshot():
+                self._send(effect)
+            case HighWatermarkAdvanced(high_watermark=high_watermark):
+                self.committed.replay_to(high_watermark)
+                self._on_committed()
+            case QuorumLeaderChanged(leader_id=leader_id, leader_epoch=epoch):
+                who = "nobody is known to lead" if leader_id < 0 else f"controller {leader_id} leads"
+                _log.info("node=%d epoch=%d %s", self._settings.node_id, epoch, who)
+            case StopObserver(reason=reason):
+                raise QuorumError(f"node {self._settings.node_id} cannot follow the metadata quorum: {reason}")
+            case SaveElection(election=election):
+                saving = self._disk.submit(self._quorum_log.save_election, election)
+                saving.add_done_callback(self._saved)
+            case _:
+                self._events.append(self._written(effect))
+
+    # Disk
+
+    def _written(self, effect: ObserverEffect) -> ObserverEvent:
+        match effect:
+            case AppendBatches(records=records):
+                self._quorum_log.append(records, is_synced=False)
+                return BatchesAppended()
+            case TruncateLog(end_offset=end_offset):
+                self._quorum_log.truncate(end_offset)
+                return LogTruncated()
+            case WriteSnapshotChunk(snapshot_id=snapshot_id, position=position, chunk=chunk):
+                self._quorum_log.write_snapshot_chunk(snapshot_id, position, chunk)
+                return SnapshotChunkWritten()
+            case _:
+                assert isinstance(effect, InstallSnapshot), effect
+                is_installed = self.committed.maybe_install(effect.snapshot_id)
+                self._on_committed()
+                return SnapshotInstalled() if is_installed else SnapshotRefused()
+
+    def _saved(self, saving: Future[None]) -> None:
+        """In the thread."""
+        error = saving.exception()
+        if error is None:
+            self._loop.call_soon_threadsafe(self._feed, ElectionSaved())
+        elif isinstance(error, Exception):
+            self._loop.call_soon_threadsafe(self._end, error)
+
+    # Network
+
+    def _send(self, send: SendFetch | SendFetchSnapshot) -> None:
+        """An answer that is still awaited is given up, and its connection with it."""
+        if self._asking is not None and not self._asking.done():
+            self._asking.cancel()
+            self._hang_up()
+        if self._peer is None or self._peer.address != send.to:
+            self._hang_up()
+            self._peer = PeerConnection(send.to)
+        self._asking = self._loop.create_task(self._ask(send, self._peer))
+
+    def _hang_up(self) -> None:
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+
+    async def _ask(self, send: SendFetch | SendFetchSnapshot, peer: PeerConnection) -> None:
+        try:
+            answer = await self._answer_to(send, peer)
+        except (OSError, BrokerUnavailableError, MalformedMessageError, asyncio.IncompleteReadError) as error:
+            _log.debug("node=%d: %s does not answer: %s", self._settings.node_id, send.to, error)
+            self._feed(QuorumRequestFailed(request_id=send.request_id))
+            return
+        self._feed(QuorumAnswered(request_id=send.request_id, answer=answer))
+
+    async def _answer_to(
+        self, send: SendFetch | SendFetchSnapshot, peer: PeerConnection
+    ) -> FetchAnswer | SnapshotAnswer:
+        response: Any
+        if isinstance(send, SendFetchSnapshot):
+            response = await peer.ask(
+                _FETCH_SNAPSHOT,
+                _FETCH_SNAPSHOT_VERSIONS,
+                lambda version: fetch_snapshot_request(send, self.identity),
+            )
+        else:
+            response = await peer.ask(
+                _FETCH, _FETCH_VERSIONS, lambda version: fetch_request(send, self.identity, version=version)
+            )
+        if response is None:
+            raise BrokerUnavailableError(f"{send.to} is no controller of Kafka 3.9 or newer", address=str(send.to))
+        return snapshot_answer(response) if isinstance(send, SendFetchSnapshot) else fetch_answer(response)
