@@ -60,6 +60,7 @@ def test_with_two_of_three_replicas_gone_acks_all_is_refused_and_acks_1_goes_on(
 def test_a_replica_that_is_not_in_sync_does_not_lead_even_if_it_is_the_only_one(cluster):
     leader, follower, third = sorted(cluster.ids)
     topic = cluster.make_topic(replicas=[leader, follower], min__insync__replicas=1)
+    send(a_producer(cluster, acks="all"), topic, [b"zero"])
     cluster.hit(follower, "killed")
     cluster.wait_in_sync(topic, [leader])
     send(a_producer(cluster, acks="all"), topic, [b"one", b"two"])
@@ -70,7 +71,7 @@ def test_a_replica_that_is_not_in_sync_does_not_lead_even_if_it_is_the_only_one(
     assert cluster.folder_of(follower, topic).is_dir(), "it has a replica, which lacks what was written meanwhile"
     cluster.heal()
     assert cluster.leader_of(topic) == leader
-    assert values_of(cluster, topic) == [b"one", b"two"]
+    assert values_of(cluster, topic) == [b"zero", b"one", b"two"]
     cluster.assert_replicas_are_equal(topic)
 
 

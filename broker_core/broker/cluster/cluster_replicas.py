@@ -88,6 +88,7 @@ class ClusterReplicas(ReplicaManager):
             settings=settings,
             standing_of=lambda broker_id: self._standings.get(broker_id),
             watermark_of=lambda partition: self._watermarks.get(partition, 0),
+            has_folder=lambda partition: self._directory.fs.exists(folders.path_of(partition)),
             propose=self._proposals.propose,
             on_role=on_role,
             on_follow=on_follow,

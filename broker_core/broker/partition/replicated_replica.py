@@ -80,6 +80,8 @@ class ReplicatedReplica(Replica):
         """What the metadata log said and is not carried out yet."""
         self._is_settling = False
         """Waits until the folder is open, or what is being appended is written."""
+        self._is_unwritten = False
+        """It has no folder: its log is empty, and the first write creates the folder."""
         self._has_left = False
         self._committed = CommittedBounds()
         self._waiting: dict[int, tuple[Callable[[AppendResult], None], OnError, AppendResult]] = {}
@@ -138,6 +140,10 @@ class ReplicatedReplica(Replica):
             self._follow_assignments()
 
     def _open(self) -> None:
+        if not self._replication.has_folder(self.topic_partition):
+            self._is_unwritten = True
+            self._on_found(ReplicaLog())
+            return
         self._is_settling = True
         watermark = self._replication.watermark_of(self.topic_partition)
         self.change(partial(found_log, high_watermark=watermark), self._on_found, self._on_unopened)
@@ -266,6 +272,7 @@ class ReplicatedReplica(Replica):
         super().append(request._replace(leader_epoch=self.leader_epoch))
 
     def on_changed(self, group: Sequence[AppendRequest | QueuedChange], changed: Changed) -> None:
+        self._is_unwritten = False
         machine, effects = self._machine, []
         if isinstance(group[0], AppendRequest) and machine is not None and self.is_leader:
             end_offset = changed.bounds.log_end_offset
@@ -383,6 +390,8 @@ class ReplicatedReplica(Replica):
     def _write(self, effect: ReplicaEffect) -> None:
         machine = self._machine
         assert machine is not None
+        if isinstance(effect, SaveLeaderEpoch) and self._is_unwritten:
+            return  # the first batch notes its own epoch, and an epoch without records does not outlive a start
         is_answered = not isinstance(effect, SaveLeaderEpoch | AdvanceLogStart)
 
         def written(end_offset: int) -> None:

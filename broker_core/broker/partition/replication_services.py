@@ -17,13 +17,15 @@ from broker_core.replication.replication_values import MemberProposal, Replicati
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationServices:
     """What the replicated partitions of a broker share. `watermark_of`: the stored high watermark of a partition;
-    `propose`: to the controller; `on_role`: called on the loop when a partition is led or followed in a new epoch;
-    `on_follow`: with the leader's id, when a replica may fetch from it, for the first time or once more."""
+    `has_folder`: whether it may have been written; `propose`: to the controller; `on_role`: called on the loop when a
+    partition is led or followed in a new epoch; `on_follow`: with the leader's id, when a replica may fetch from it,
+    for the first time or once more."""
 
     own_id: int
     settings: ReplicationSettings
     standing_of: StandingOf
     watermark_of: Callable[[TopicPartition], int]
+    has_folder: Callable[[TopicPartition], bool]
     propose: Callable[[PartitionId, MemberProposal], None]
     on_role: Callable[[TopicPartition], None]
     on_follow: Callable[[int], None]

@@ -199,9 +199,9 @@ class ReplicatedNodes:
     def remove(self, name="t"):
         self.replay(RemoveTopicRecord(topic_id=self.topic_ids.pop(name)))
 
-    def change(self, name="t", **fields):
+    def change(self, name="t", *, number=0, **fields):
         """leader=, isr=, replicas=…"""
-        self.replay(PartitionChangeRecord(partition_id=0, topic_id=self.topic_ids[name], **fields))
+        self.replay(PartitionChangeRecord(partition_id=number, topic_id=self.topic_ids[name], **fields))
 
     def fetch(self, node_id):
         """One fetch of all replicas that follow, from each leader. Returns how many bytes came."""

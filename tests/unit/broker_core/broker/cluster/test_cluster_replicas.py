@@ -23,13 +23,37 @@ def offsets_in_log(brokers, node_id):
     return [record.offset for position, _ in iter_headers(log) for record in records_of(log, position)]
 
 
-def test_a_broker_opens_the_replicas_that_are_assigned_to_it_and_no_others(brokers):
+def test_a_broker_has_the_replicas_that_are_assigned_to_it_and_no_others(brokers):
     brokers.create(replicas=(1, 2), partition_count=2)
-    assert [folders_of(brokers, number) for number in (1, 2, 3)] == [["t-0", "t-1"], ["t-0", "t-1"], []]
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert [sorted(brokers[number].replicas._replicas) for number in (1, 2, 3)] == [partitions, partitions, []]
     with pytest.raises(UnknownPartitionError):
         brokers[3].replicas.get(TopicPartition("t", 2))
     with pytest.raises(UnknownTopicError):
         brokers[3].replicas.get(TopicPartition("u", 0))
+
+
+def test_a_replica_that_was_never_written_costs_no_file_and_no_job(brokers):
+    before = [brokers[number].jobs.count for number in (1, 2)]
+    brokers.create(replicas=(1, 2), partition_count=1_000)
+    assert [folders_of(brokers, number) for number in (1, 2)] == [[], []]
+    assert [brokers[number].jobs.count for number in (1, 2)] == before
+    assert brokers[1].replica(TopicPartition("t", 999)).is_leader
+    assert brokers[2].replica(TopicPartition("t", 999)).followed_leader_id == 1
+
+
+def test_the_first_write_to_a_replica_creates_its_folder_on_each_broker(brokers):
+    brokers.create(replicas=(1, 2), partition_count=3)
+    written = TopicPartition("t", 1)
+    answers = brokers[1].append(a_batch(3), partition=written)
+    assert [folders_of(brokers, number) for number in (1, 2)] == [["t-1"], []]
+    for _ in range(2):
+        brokers.exchange(2)
+    assert [folders_of(brokers, number) for number in (1, 2)] == [["t-1"], ["t-1"]]
+    assert answers == [(0, 2)]
+    brokers.exchange(2)
+    brokers.change(number=1, leader=2)
+    assert brokers[2].append(a_batch(1), partition=written, acks=1) == [(3, 3)]
 
 
 def test_the_folder_of_a_deleted_topic_is_removed_and_a_topic_of_the_same_name_begins_empty(brokers):
@@ -43,6 +67,10 @@ def test_the_folder_of_a_deleted_topic_is_removed_and_a_topic_of_the_same_name_b
 
 def test_the_folder_of_a_replica_that_moves_away_is_removed(brokers):
     brokers.create()
+    brokers[1].append(a_batch(3))
+    for follower in (2, 3):
+        brokers.exchange(follower)
+    assert [folders_of(brokers, number) for number in (1, 2, 3)] == [["t-0"], ["t-0"], ["t-0"]]
     brokers.change(replicas=(1, 2), isr=(1, 2), directories=())
     assert [folders_of(brokers, number) for number in (1, 2, 3)] == [["t-0"], ["t-0"], []]
 

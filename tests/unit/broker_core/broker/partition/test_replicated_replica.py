@@ -222,6 +222,7 @@ def test_appends_that_wait_when_the_replica_moves_to_other_brokers_are_asked_of_
 
 def test_a_replica_that_moves_away_while_it_is_opened_does_not_lead(brokers):
     node = brokers[1]
+    (brokers.path / "1" / "t-0").mkdir()
     node.settle = lambda: None
     brokers.create()
     replica = node.replica()
@@ -264,6 +265,8 @@ def test_what_a_coordinator_appends_while_the_epoch_changes_is_refused(brokers):
 def test_an_append_behind_a_leader_epoch_that_could_not_be_written_is_refused(brokers):
     # Nobody fetches from that leader any more: a coordinator would wait for its answer for ever.
     brokers.create()
+    brokers[1].append()
+    brokers.exchange(2)
     node, answers = brokers[2], []
     node.fs.refuse("rename", "leader-epoch-checkpoint")
     node.settle = lambda: None
