@@ -25,6 +25,7 @@ from broker_core.broker.coordination.group_service import GroupService
 from broker_core.broker.coordination.transaction_peers import TransactionPeers
 from broker_core.broker.coordination.transaction_service import TransactionService
 from broker_core.broker.node_directory import NodeDirectory
+from broker_core.broker.node_quotas import NodeQuotas
 from broker_core.broker.parked_fetches import ParkedFetches
 from broker_core.broker.partition.append_budget import AppendBudget
 from broker_core.broker.partition.replica_manager import ReplicaManager
@@ -64,7 +65,7 @@ class NodePorts:
     """The outside world of a node. `loop_writes` None: everything is written in jobs. `answer_room_bytes`: how much
     memory is free for fetch answers; `max_open_count`: the maximum number of open partitions, see
     `model.limits.MAX_OPEN_PARTITION_COUNT`. `check_listeners(old, new)` raises InvalidConfigError for listeners that
-    cannot be served: certificates, addresses."""
+    cannot be served: certificates, addresses. `stopwatch_ns` measures what requests take of the loop's time."""
 
     jobs: Jobs
     clock: Clock
@@ -75,6 +76,7 @@ class NodePorts:
     answer_room_bytes: Callable[[], int] = lambda: sys.maxsize
     max_open_count: int = MAX_OPEN_PARTITION_COUNT
     check_listeners: CheckListeners = lambda old, new: None
+    stopwatch_ns: Callable[[], int] = lambda: 0
 
 
 class BrokerNode:
@@ -103,6 +105,8 @@ class BrokerNode:
             max_session_count=config.max_incremental_fetch_session_cache_slots, new_id=self._new_session_id
         )
         self.parked_fetches = ParkedFetches(self.timers)
+        self.quotas = NodeQuotas(config)
+        self.stopwatch_ns = ports.stopwatch_ns
         self._file_system = ports.file_system
         self._locks = ports.locks
         self._loop_writes = ports.loop_writes
@@ -180,6 +184,10 @@ class BrokerNode:
     def forget_client(self, connection_id: int) -> None:
         """The connection was closed: its parked fetches need no answer any more."""
         self.parked_fetches.forget_client(connection_id)
+
+    def throttle_ms_of(self, address: str, now_ms: int) -> int:
+        """A new connection: 0, or the address opens them too fast."""
+        return self.quotas.connections.on_connection(address, now_ms)
 
     def make_topic_automatically(self, name: str, when_over: Callable[[], None] | None = None) -> None:
         """Starts creating the topic, unless that is in progress. `when_over` is called after success and after failure:
@@ -259,6 +267,8 @@ class BrokerNode:
         self.topics = self._new_topics(directory, image)
         # The first listener of the image: the other listeners need the current settings.
         self.topics.on_change(lambda: self._learn_settings(self.topics.image))
+        self.topics.on_change(lambda: self.quotas.learn(self.topics.image.client_quotas))
+        self.quotas.learn(image.client_quotas)
         self.replicas = self._new_replicas(directory)
         self.replicas.on_advance(self.parked_fetches.wake)
         self.cluster = self._new_view(directory)

@@ -22,6 +22,7 @@ from broker_core.controller.broker_sessions import BrokerSessions
 from broker_core.controller.cluster_bootstrap import bootstrap_records
 from broker_core.controller.cluster_facts import ClusterDefaults, ClusterFacts
 from broker_core.controller.leader_elections import plan_elections_where_allowed, plan_preferred_elections
+from broker_core.controller.mutation_limits import MutationLimits
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import (
@@ -96,6 +97,7 @@ class ClusterController:
         self.entropy = entropy
         self.next_offset = next_offset
         self.sessions = BrokerSessions(self.facts.defaults.session_timeout_ms)
+        self.mutations = MutationLimits(self.facts.defaults.mutation_window)
         self._timings = timings or ControllerTimings()
         self._own_registration = own_registration
         self._activated_at = self._committed = next_offset

@@ -7,7 +7,7 @@ log), then what the controller itself was started with.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from broker_core.metadata.config_resource import ConfigResource
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_version import ELIGIBLE_LEADERS_FEATURE, METADATA_VERSION_LEVEL
 from broker_core.metadata.partition_state import PartitionState
+from broker_core.quota.sampled_rate import QuotaWindow
 
 MIGRATING_DIRECTORY: Final = UUID(int=0)
 UNASSIGNED_DIRECTORY: Final = UUID(int=1)
@@ -35,6 +36,8 @@ class ClusterDefaults:
     is_unclean_allowed: bool = False
     session_timeout_ms: int = 9_000
     """A broker that does not send a heartbeat for so long is fenced."""
+    mutation_window: QuotaWindow = field(default_factory=QuotaWindow)
+    """Of `controller_mutation_rate`."""
 
 
 class ClusterFacts:

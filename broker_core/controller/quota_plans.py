@@ -8,12 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from broker_core.controller.cluster_facts import ClusterFacts
+from kio.schema.errors import ErrorCode
+
 from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.metadata.client_quotas import ClientQuotas
 from broker_core.metadata.metadata_records import ClientQuotaRecord, EntityData, MetadataRecord
-from broker_core.model.exceptions import InvalidRequestError
+from broker_core.model.exceptions import InvalidRequestError, StreamlogError
+from broker_core.quota.connection_rates import plain_address
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 _LONG_MAX: Final = 2**63 - 1
@@ -36,13 +39,45 @@ class QuotaChange:
     value: float | None
 
 
+def plan_alterations(quotas: ClientQuotas, message: Any) -> CoordinatorResult[MetadataRecord, dict[str, Any]]:
+    """All of an AlterClientQuotas request; what is refused of an entity is its own answer."""
+    records: list[MetadataRecord] = []
+    answers = []
+    seen = set()
+    for entry in message.entries:
+        entity = tuple((part.entity_type, part.entity_name) for part in entry.entity)
+        answer: dict[str, Any] = {"error_message": None, "entity": _named(entry)}
+        try:
+            if frozenset(entity) in seen:
+                raise InvalidRequestError("An entity is there twice")
+            seen.add(frozenset(entity))
+            changes = [QuotaChange(key=op.key, value=None if op.remove else op.value) for op in entry.ops]
+            records += plan_quota_changes(quotas, entity, changes).records
+        except StreamlogError as error:
+            answer |= {"error_code": error.error_code, "error_message": error.message}
+        answers.append(answer)
+    return CoordinatorResult(records=() if message.validate_only else tuple(records), reply={"entries": answers})
+
+
+def refuse_alterations(message: Any, error_code: ErrorCode, text: str) -> dict[str, Any]:
+    return {
+        "entries": [
+            {"error_code": error_code, "error_message": text, "entity": _named(entry)} for entry in message.entries
+        ]
+    }
+
+
+def _named(entry: Any) -> list[dict[str, Any]]:
+    return [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity]
+
+
 def plan_quota_changes(
-    facts: ClusterFacts, entity: Sequence[tuple[str, str | None]], changes: Sequence[QuotaChange]
+    quotas: ClientQuotas, entity: Sequence[tuple[str, str | None]], changes: Sequence[QuotaChange]
 ) -> CoordinatorResult[MetadataRecord, None]:
     """Of one entity, (type, name) each. Raises InvalidRequestError."""
     keys = _keys_of(entity)
     by_type = dict(entity)
-    current = facts.image.client_quotas.by_entity.get(tuple((kind, by_type[kind]) for kind in sorted(by_type)), {})
+    current = quotas.by_entity.get(tuple((kind, by_type[kind]) for kind in sorted(by_type)), {})
     parts = tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity)
     records = []
     for change in changes:
@@ -73,7 +108,19 @@ def _keys_of(entity: Sequence[tuple[str, str | None]]) -> Mapping[str, int | Non
         raise InvalidRequestError(
             "Invalid quota entity combination, IP entity should not be combined with User or ClientId"
         )
-    return _OF_ADDRESSES if IP in types else _OF_CLIENTS
+    if IP in types:
+        _check_address(entity[0][1])
+        return _OF_ADDRESSES
+    return _OF_CLIENTS
+
+
+def _check_address(name: str | None) -> None:
+    """Host names, which Kafka looks up at each broker, are not supported."""
+    try:
+        if name is not None:
+            plain_address(name)
+    except ValueError as error:
+        raise InvalidRequestError(f"{name} is not a valid IP: addresses are given as numbers") from error
 
 
 def _check_value(key: str, value: float, largest: int | None) -> None:

@@ -173,6 +173,10 @@ class FetchSessionCache:
         everything = {key: each.wanted for key, each in known.partitions.items()}
         return FetchContext(wanted=everything, session=known, is_incremental=True)
 
+    def drop(self, session_id: int) -> None:
+        """Its client will not hear of it."""
+        self._sessions.pop(session_id, None)
+
     def _maybe_begin(
         self, wanted: Mapping[PartitionKey, WantedPartition], *, with_topic_ids: bool, now_ms: int
     ) -> FetchSession | None:

@@ -211,6 +211,7 @@ REQUIRED_ACCESS: Final[Mapping[ApiKey, tuple[AccessNeed, ...]]] = MappingProxyTy
             AccessNeed(_READ, _TOPIC, "topic", _NO_TOPIC, "on each of its partitions; the rest is deleted"),
         ),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: (AccessNeed(_DESCRIBE_CONFIGS, _CLUSTER, _WHOLE, _NO_CLUSTER),),
+        ApiKey.ALTER_CLIENT_QUOTAS: (AccessNeed(_ALTER_CONFIGS, _CLUSTER, _WHOLE, _NO_CLUSTER, "on each entity"),),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (AccessNeed(_DESCRIBE, _CLUSTER, _WHOLE, _NO_CLUSTER),),
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (AccessNeed(_ALTER, _CLUSTER, _WHOLE, _NO_CLUSTER, "on each user"),),
         ApiKey.DESCRIBE_CLUSTER: (

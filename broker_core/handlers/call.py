@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from kio.static.protocol import ResponsePayload
 
 from broker_core.broker.broker_node import BrokerNode
+from broker_core.handlers.request_meter import RequestMeter
 from broker_core.model.access_control import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey, message_types
 from broker_core.protocol.connection import Request
 from broker_core.protocol.message_builder import build
 
 Value = TypeVar("Value")
+
+QUOTA_EXCEEDED: Final = "The throttling quota has been exceeded."
+"""Kafka's words for THROTTLING_QUOTA_EXCEEDED."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -31,7 +36,16 @@ class ConnectionEnd:
     reason: str
 
 
-Send = Callable[[ResponsePayload | ConnectionEnd | None], None]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottledAnswer:
+    """Sent at once; then nothing is read from the client for `throttle_ms`. `message` None: there is no answer."""
+
+    message: ResponsePayload | None
+    throttle_ms: int
+
+
+Answer = ResponsePayload | ConnectionEnd | ThrottledAnswer | None
+Send = Callable[[Answer], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +65,7 @@ class Peer:
 class Call:
     """A request and its one answer."""
 
-    __slots__ = ("_send", "is_answered", "message", "node", "now_ms", "peer", "request")
+    __slots__ = ("_send", "is_answered", "message", "meter", "node", "now_ms", "peer", "request")
 
     def __init__(self, *, node: BrokerNode, request: Request, peer: Peer, send: Send, now_ms: int) -> None:
         self.node = node
@@ -61,6 +75,8 @@ class Call:
         self.message: Any = request.message
         """kio's dataclass of the request's version."""
         self.is_answered = False
+        self.meter: RequestMeter | None = None
+        """Set by `dispatch` while somebody has a quota."""
         self._send = send
 
     @property
@@ -129,6 +145,10 @@ class Call:
             if self.is_allowed(operation, resource_type, name, log_if_denied=False)
         )
 
+    def may_change_partitions(self, count: int) -> bool:
+        """Whether the client's quota lets it create or delete so many partitions; they count if it does."""
+        return self.meter is None or self.meter.take_mutations(count)
+
     def close_connection(self, reason: str) -> None:
         """For requests without a possible answer: closes the connection."""
         self._answer(ConnectionEnd(reason=reason))
@@ -153,4 +173,16 @@ class Call:
     def _answer(self, message: ResponsePayload | ConnectionEnd | None) -> None:
         assert not self.is_answered, f"{self.api_key.label} of {self.peer} was answered twice"
         self.is_answered = True
-        self._send(message)
+        if self.meter is None or isinstance(message, ConnectionEnd):
+            self._send(message)
+        else:
+            self._send(_throttled(message, self.meter.on_answer(message)))
+
+
+def _throttled(message: ResponsePayload | None, throttle_ms: int) -> Answer:
+    if not throttle_ms:
+        return message
+    told: Any = message
+    if hasattr(message, "throttle_time"):
+        told = replace(told, throttle_time=timedelta(milliseconds=throttle_ms))
+    return ThrottledAnswer(message=told, throttle_ms=throttle_ms)

@@ -11,7 +11,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.handlers.call import Call
+from broker_core.handlers.call import QUOTA_EXCEEDED, Call
 from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.metadata.replica_assignment import refusal_of_assignment
 from broker_core.model.access_control import Operation, ResourceType
@@ -46,6 +46,8 @@ def _begin(call: Call, topic: Any, answer: Any) -> None:
     refusal = _refused_assignment(call, topic)
     if refusal is not None:
         answer(ErrorCode.invalid_replica_assignment, refusal)
+    elif not call.may_change_partitions(topic.count - call.node.topics.image.topics[topic.name].partition_count):
+        answer(ErrorCode.throttling_quota_exceeded, QUOTA_EXCEEDED)
     elif call.message.validate_only:
         answer()
     else:

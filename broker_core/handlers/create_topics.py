@@ -12,7 +12,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from broker_core.cluster import TopicDescription
-from broker_core.handlers.call import Call
+from broker_core.handlers.call import QUOTA_EXCEEDED, Call
 from broker_core.handlers.config_answers import created_topic_answers
 from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.metadata.replica_assignment import refusal_of_assignment
@@ -70,6 +70,8 @@ def _begin(call: Call, topic: Any, answer: Any) -> None:
     def refused(error: StreamlogError) -> None:
         answer(topic.name, error_code=error.error_code, error_message=error.message)
 
+    if not call.may_change_partitions(count):
+        raise _Refusal(ErrorCode.throttling_quota_exceeded, QUOTA_EXCEEDED)
     if call.message.validate_only:
         made(planned)  # as in Kafka with an id, which no topic will have
         return

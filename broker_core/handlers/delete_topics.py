@@ -18,7 +18,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from broker_core.cluster import TopicDescription
-from broker_core.handlers.call import Call
+from broker_core.handlers.call import QUOTA_EXCEEDED, Call
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 
@@ -125,6 +125,10 @@ def _name_shown(call: Call, topic_id: UUID) -> str | None:
 
 
 def _delete(call: Call, topic: TopicDescription, answer: Any) -> None:
+    if not call.may_change_partitions(topic.partition_count):
+        answer(ErrorCode.throttling_quota_exceeded, QUOTA_EXCEEDED)
+        return
+
     def deleted(_: TopicDescription) -> None:
         answer(ErrorCode.none)
 

@@ -1,13 +1,13 @@
-"""DescribeClientQuotas (48), versions 0 and 1: quotas of users, clients and addresses (KIP-546). There are none here,
-so a valid filter finds nothing.
+"""DescribeClientQuotas (48), versions 0 and 1: quotas of users, client ids and addresses (KIP-546).
 
-Needs DESCRIBE_CONFIGS on the cluster. As in Kafka a contradictory filter is refused.
+An entity is found if it has all types of the filter, each with the wanted name, the default, or any; a strict filter
+finds no entity with further types. Needs DESCRIBE_CONFIGS on the cluster. A contradictory filter is refused.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -36,7 +36,25 @@ def handle(call: Call) -> None:
         error_code, error_message = refusal
         call.respond(error_code=error_code, error_message=error_message, entries=None)
         return
-    call.respond(error_code=ErrorCode.none, error_message="", entries=[])
+    entries = [
+        {
+            "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
+            "values": [{"key": key, "value": value} for key, value in quotas.items()],
+        }
+        for entity, quotas in call.node.topics.image.client_quotas.by_entity.items()
+        if _is_found(dict(entity), call.message)
+    ]
+    call.respond(error_code=ErrorCode.none, error_message="", entries=entries)
+
+
+def _is_found(names: Mapping[str, str | None], message: Any) -> bool:
+    if message.strict and len(names) != len(message.components):
+        return False
+    return all(
+        component.entity_type in names
+        and (component.match_type == _Match.SPECIFIED or names[component.entity_type] == component.match)
+        for component in message.components
+    )
 
 
 def _refusal(components: Sequence[Any]) -> tuple[ErrorCode, str] | None:

@@ -17,6 +17,7 @@ from broker_core.handlers import api_versions
 from broker_core.handlers.call import Call, Peer, Send
 from broker_core.handlers.forwarding import forward, is_forwarded
 from broker_core.handlers.registry import HANDLERS
+from broker_core.handlers.request_meter import RequestMeter
 from broker_core.model.exceptions import MalformedMessageError, StreamlogError
 from broker_core.protocol.api_table import ApiKey, api_label, message_types
 from broker_core.protocol.connection import Request
@@ -29,6 +30,27 @@ def dispatch(node: BrokerNode, request: Request, peer: Peer, send: Send, now_ms:
     """Calls `send` once, now or later, with the answer or None for none. Raises MalformedMessageError and unexpected
     exceptions of handlers: then close the connection."""
     call = Call(node=node, request=request, peer=peer, send=send, now_ms=now_ms)
+    if node.quotas.clients.is_used and request.message is not None:
+        _dispatch_metered(call)
+    else:
+        _dispatch(call)
+
+
+def _dispatch_metered(call: Call) -> None:
+    node = call.node
+    call.meter = RequestMeter(
+        node.quotas.clients,
+        call.request,
+        principal=call.principal,
+        now_ms=node.clock.now_ms,
+        stopwatch_ns=node.stopwatch_ns,
+    )
+    _dispatch(call)
+    call.meter.on_handler_end()
+
+
+def _dispatch(call: Call) -> None:
+    node, request = call.node, call.request
     if request.message is not None and is_forwarded(node, request.api_key, request.api_version):
         forward(call)
         return

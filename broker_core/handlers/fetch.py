@@ -8,6 +8,8 @@ short because clients do not read their answers, it waits longer and is answered
 from version 13 on by id. Epochs: see `handlers.leader_epochs`; a client with a diverged log (KIP-595 fields, version
 12) gets the point of divergence.
 
+A client beyond its quota gets no records, and is throttled; see `quota.client_throttle`.
+
 A follower (replica_id) gets records up to the log's end, and its fetch says what it has (`Replica.on_fetch`).
 
 Left out on purpose: fetching from the nearest replica (rack).
@@ -24,7 +26,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.broker.partition.replica import Replica
 from broker_core.cluster import FetchedBatches, PartitionBounds
-from broker_core.fetch.fetch_session import FINAL_EPOCH, FetchContext, PartitionKey, WantedPartition
+from broker_core.fetch.fetch_session import FINAL_EPOCH, NO_SESSION, FetchContext, PartitionKey, WantedPartition
 from broker_core.handlers.awaited_partitions import AwaitedPartitions
 from broker_core.handlers.call import Call
 from broker_core.handlers.leader_epochs import refused_epoch
@@ -103,7 +105,9 @@ class _Fetch:
         self._call = call
         self._context = context
         self._isolation = IsolationLevel(1 if call.message.isolation_level == 1 else 0)
-        self._max_bytes = max(0, min(call.message.max_bytes, call.node.config.fetch_max_bytes))
+        most = None if call.meter is None else call.meter.most_fetch_bytes()
+        limits = (call.message.max_bytes, call.node.config.fetch_max_bytes, *(() if most is None else (most,)))
+        self._max_bytes = max(0, min(limits))
         self._min_bytes = min(call.message.min_bytes, self._max_bytes)
         self._awaited: AwaitedPartitions | None = None
         self._replica_id = _replica_id(call)
@@ -266,6 +270,11 @@ class _Fetch:
 
     def _respond(self, answers: Mapping[PartitionKey, dict[str, Any]]) -> None:
         session = self._context.session
+        if self._call.meter is not None:
+            byte_count = sum(len(answer["records"] or b"") for answer in answers.values())
+            if self._call.meter.on_fetched(byte_count):
+                self._respond_throttled()
+                return
         sent = dict(answers)
         if session is not None:
             for key, answer in answers.items():
@@ -290,6 +299,14 @@ class _Fetch:
                 for topic, answers_of_topic in groupby(ordered, key=lambda item: item[0].topic)
             ],
         )
+
+    def _respond_throttled(self) -> None:
+        """Without records, and as if nothing had been read: what the client knows of the partitions does not change. A
+        session that the request was to begin does not."""
+        context = self._context
+        if context.session is not None and not context.is_incremental:
+            self._call.node.fetch_sessions.drop(context.session_id)
+        self._call.respond(session_id=context.session_id if context.is_incremental else NO_SESSION, responses=[])
 
     def _answer(self, key: PartitionKey, replica: Replica, fetched: FetchedBatches | None) -> dict[str, Any]:
         bounds = replica.bounds

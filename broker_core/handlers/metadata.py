@@ -124,4 +124,5 @@ def _begin_to_make(call: Call, name: str) -> None:
         call.node.topics.check_create_topic(name, partition_count=call.node.config.num_partitions, configs={})
     except StreamlogError:
         return  # the name collides with another topic: it stays unknown, as in Kafka
+    call.may_change_partitions(call.node.config.num_partitions)  # which it may: the client is throttled afterwards
     call.node.make_topic_automatically(name)

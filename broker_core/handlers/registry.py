@@ -9,6 +9,7 @@ from typing import Final
 from broker_core.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_user_scram_credentials,
     api_versions,
@@ -73,6 +74,7 @@ HANDLERS: Final[Mapping[int, Handler]] = MappingProxyType(
         ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
         ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
         ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
+        ApiKey.ALTER_CLIENT_QUOTAS: alter_client_quotas.handle,
         ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_client_quotas.handle,
         ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
         ApiKey.DELETE_TOPICS: delete_topics.handle,

@@ -16,6 +16,8 @@ class ClientQuotas:
 
     def __init__(self) -> None:
         self._by_entity: dict[QuotaEntity, dict[str, float]] = {}
+        self.change_count = 0
+        """Grows with each change."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClientQuotas) and self._by_entity == other._by_entity
@@ -32,6 +34,7 @@ class ClientQuotas:
         return other
 
     def replay(self, record: ClientQuotaRecord) -> None:
+        self.change_count += 1
         by_type = {part.entity_type: part.entity_name for part in record.entity}
         entity: QuotaEntity = tuple((kind, by_type[kind]) for kind in sorted(by_type))
         quotas = self._by_entity.get(entity, {})

@@ -142,6 +142,14 @@ MAX_FETCH_SESSION_PARTITION_COUNT = 200_000
 """Partitions in the fetch sessions of all clients of a broker, known ones or not: a hundred megabytes. A client that
 finds no room fetches without a session."""
 
+MAX_QUOTA_METERS = 10_000
+"""Clients whose use of one kind of quota is measured, of a node: a client id is whatever a client says. Twenty MB.
+The one that was not seen for longest begins anew when there are more."""
+
+MAX_DELAYED_CLOSES = 1_000
+"""Connections beyond `connection_creation_rate` that are kept until they are closed, for a second at most; further ones
+are closed at once."""
+
 MAX_ARRAY_ELEMENT_COUNT = 1_000_000
 """Elements of one array of a message; Kafka 4.4 refuses more."""
 

@@ -56,6 +56,7 @@ SERVED_VERSIONS: Final[Mapping[ApiKey, range]] = MappingProxyType(
         ApiKey.INCREMENTAL_ALTER_CONFIGS: _up_to(1),
         ApiKey.OFFSET_DELETE: _up_to(0),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: _up_to(1),
+        ApiKey.ALTER_CLIENT_QUOTAS: _up_to(1),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _up_to(0),
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _up_to(0),
         ApiKey.DESCRIBE_CLUSTER: _up_to(2),

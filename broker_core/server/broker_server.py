@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -75,6 +76,10 @@ class ServedNode(Protocol):
         """The connection is closed: its waiting requests need no answer any more."""
         ...
 
+    def throttle_ms_of(self, address: str, now_ms: int) -> int:
+        """A new connection of the address: 0, or for how long it is kept before it is closed."""
+        ...
+
     @property
     def is_full(self) -> bool:
         """Appends that wait for the disk have reached their memory limit: no more requests for now."""
@@ -122,9 +127,13 @@ class BrokerServer:
             answer_room_bytes=lambda: self._memory.room_bytes,
             max_open_count=self._shares.open_partition_count,
             check_listeners=self._listeners.check,
+            stopwatch_ns=time.perf_counter_ns,
         )
         self.node = new_node(self.config, ports)
-        self._quota = ConnectionQuota(self._connection_limits())
+        self._quota = ConnectionQuota(
+            self._connection_limits(),
+            throttle_ms_of=lambda address: self.node.throttle_ms_of(address, self._clock.now_ms()),
+        )
         self.node.on_settings(self._settings_changed)
         self._dispatch = dispatch_request
         self._timer = NodeTimer(self._loop, self.node, self._clock)

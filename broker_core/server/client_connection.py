@@ -13,12 +13,11 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from kio.static.protocol import ResponsePayload
 from typing_extensions import Buffer
 
-from broker_core.handlers.call import ConnectionEnd, Peer
+from broker_core.handlers.call import Answer, ConnectionEnd, Peer, ThrottledAnswer
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.model.limits import (
     MAX_CONNECTION_REQUEST_BYTES,
@@ -30,6 +29,7 @@ from broker_core.protocol.api_table import api_label
 from broker_core.protocol.connection import Request, ServerSide, response_frame
 from broker_core.server.answer_queue import AnswerQueue, QueuedAnswer
 from broker_core.server.answer_sender import HIGH_WATER_BYTES, AnswerSender, DirectSocket
+from broker_core.server.client_mute import ClientMute, ReadTransport
 from broker_core.server.connection_services import ConnectionServices
 from broker_core.server.connection_states import ConnectionState, assert_may_follow
 
@@ -43,16 +43,6 @@ _NOTHING: Final[tuple[Sequence[Buffer], int]] = ((), 0)
 """Instead of a frame."""
 
 _log: Final = logging.getLogger(__name__)
-
-
-class _Transport(Protocol):
-    """The used part of `asyncio.Transport`."""
-
-    def pause_reading(self) -> None: ...
-    def resume_reading(self) -> None: ...
-    def is_closing(self) -> bool: ...
-    def close(self) -> None: ...
-    def abort(self) -> None: ...
 
 
 class ClientConnection(asyncio.BufferedProtocol):
@@ -70,6 +60,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         direct: DirectSocket | None = None,
     ) -> None:
         self.peer = peer
+        self._loop = asyncio.get_running_loop()
         self._services = services
         self._login = login
         self._on_made = on_made
@@ -78,12 +69,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         limit = services.max_frame_bytes if login is None else min(login.max_frame_bytes, services.max_frame_bytes)
         self._protocol = ServerSide(max_frame_bytes=limit)
         self._answers = AnswerQueue()
-        self._transport: _Transport | None = None
+        self._transport: ReadTransport | None = None
         self._sender: AnswerSender | None = None
-        self._loop = asyncio.get_running_loop()
         self._asked_bytes = 0
         self._state = ConnectionState.NEW
         self._turn: asyncio.Handle | None = None
+        self._mute = ClientMute(self._loop, self._take_requests_soon)
         self._held_bytes = 0
         self.last_activity_ms = services.clock.now_ms()
         """When bytes were last received or sent."""
@@ -164,6 +155,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._transition_to(ConnectionState.LOST)
         if self._turn is not None:
             self._turn.cancel()
+        self._mute.cancel()
         self._services.memory.forget(self._take_requests_soon)
         self._services.memory.change(-self._held_bytes)
         self._held_bytes = 0
@@ -236,6 +228,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         answers = self._answers
         return (
             self._takes_requests
+            and not self._mute.is_on
             and self._held_bytes < MAX_WRITE_BUFFER_BYTES
             and answers.open_count < MAX_CONNECTION_REQUEST_COUNT
             and answers.open_bytes < MAX_CONNECTION_REQUEST_BYTES
@@ -307,12 +300,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         place.closes = True
         self._fill_and_flush(place, *_NOTHING)
 
-    def _answer(
-        self, place: QueuedAnswer, request: Request, begun: float, message: ResponsePayload | ConnectionEnd | None
-    ) -> None:
+    def _answer(self, place: QueuedAnswer, request: Request, begun: float, message: Answer) -> None:
         """The request's handler calls it once."""
         if self._transport is None or place.closes:
             return
+        if isinstance(message, ThrottledAnswer):
+            self._mute.begin(message.throttle_ms)
+            self._set_reading(False)
+            message = message.message
         if isinstance(message, ConnectionEnd):
             self.stop_taking(message.reason)
             place.closes = True

@@ -1,7 +1,8 @@
 """Limits of the number of connections: of a node, of a listener, of one address.
 
 If a node or a listener is full, no connection is accepted until one closes, as in Kafka. If an address is at its limit,
-its new connections are closed at once.
+its new connections are closed at once. If it opens them faster than its quota allows, they are closed after the
+throttle time.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ class ConnectionLimits:
 
 
 class ConnectionQuota:
-    """The connection counts of one node. `limit_of_listener` gives None for a listener without a limit of its own."""
+    """The connection counts of one node. `limit_of_listener` gives None for a listener without a limit of its own.
+    `throttle_ms_of`: for how long a new connection of an address is kept before it is closed; 0: it may stay."""
 
-    def __init__(self, limits: ConnectionLimits) -> None:
+    def __init__(self, limits: ConnectionLimits, *, throttle_ms_of: Callable[[str], int] = lambda address: 0) -> None:
         self._limits = limits
+        self.throttle_ms_of = throttle_ms_of
+        self.delayed_close_count = 0
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
         self._has_changed = asyncio.Event()

@@ -22,8 +22,8 @@ class ConnectionState(enum.Enum):
     """Requests are read and taken as they arrive."""
 
     PAUSED = "paused"
-    """Nothing is read: the client has reached its limit of open requests or of bytes of answers, or the node has no
-    memory left. Requests that were read wait."""
+    """Nothing is read: the client has reached its limit of open requests or of bytes of answers, is throttled, or the
+    node has no memory left. Requests that were read wait."""
 
     ENDING = "ending"
     """No further request is taken; those in progress are answered. Later bytes are read and discarded."""

@@ -21,7 +21,7 @@ from broker_core.broker.settings.listener_settings import Listener
 from broker_core.handlers.call import Peer
 from broker_core.model.access_control import ANONYMOUS
 from broker_core.model.exceptions import AuthenticationError, BrokerUnavailableError
-from broker_core.model.limits import MAX_TLS_HANDSHAKE_MS
+from broker_core.model.limits import MAX_DELAYED_CLOSES, MAX_TLS_HANDSHAKE_MS
 from broker_core.server.client_connection import ClientConnection
 from broker_core.server.connection_quota import ConnectionQuota
 from broker_core.server.connection_services import ConnectionServices
@@ -143,6 +143,10 @@ class TcpListener:
                 _log.error("listener=%s: accepting a connection failed: %s", name, error)
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
+            throttle_ms = self._quota.throttle_ms_of(address[0])
+            if throttle_ms:
+                self._close_later(accepted, throttle_ms)
+                continue
             if not self._quota.admit(name, address[0]):
                 _log.warning("listener=%s peer=%s:%d refused: max.connections.per.ip", name, address[0], address[1])
                 accepted.close()
@@ -150,6 +154,20 @@ class TcpListener:
             task = loop.create_task(self._greet(accepted, address))
             self._greeting.add(task)
             task.add_done_callback(self._greeting.discard)
+
+    def _close_later(self, accepted: socket.socket, throttle_ms: int) -> None:
+        """Its address opens connections too fast."""
+        quota = self._quota
+        if quota.delayed_close_count >= MAX_DELAYED_CLOSES:
+            accepted.close()
+            return
+
+        def close() -> None:
+            quota.delayed_close_count -= 1
+            accepted.close()
+
+        quota.delayed_close_count += 1
+        asyncio.get_running_loop().call_later(throttle_ms / 1000, close)
 
     async def _greet(self, accepted: socket.socket, address: tuple[Any, ...]) -> None:
         listener, host, port = self.listener, str(address[0]), int(address[1])

@@ -48,12 +48,21 @@ def only_ours(is_real):
         (("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions"), "ELECT_LEADERS"),
         (("ReassignPartitionsCommand", "--list"), "LIST_PARTITION_REASSIGNMENTS"),
         (("MetadataQuorumCommand", "describe", "--status"), "DESCRIBE_QUORUM"),
-        (("ConfigCommand", "--alter", "--user", "x", "--add-config", "consumer_byte_rate=1"), "ALTER_CLIENT_QUOTAS"),
     ],
 )
 def test_what_needs_a_cluster_is_refused_by_name(only_ours, tools, words, sentence):
     said = tools.refused(*words)
     assert f"The node does not support {sentence}" in said
+
+
+def test_quotas_are_set_described_and_removed(tools):
+    of_user = ("ConfigCommand", "--user", "limited", "--client-defaults")
+    tools.run(*of_user, "--alter", "--add-config", "consumer_byte_rate=2048,request_percentage=12.5")
+    said = tools.run(*of_user, "--describe").out
+    assert "consumer_byte_rate=2048.0" in said
+    assert "request_percentage=12.5" in said
+    tools.run(*of_user, "--alter", "--delete-config", "consumer_byte_rate,request_percentage")
+    assert "request_percentage" not in tools.run(*of_user, "--describe").out
 
 
 def test_a_reassignment_is_refused(only_ours, tools, tmp_path):

@@ -67,6 +67,10 @@ class BrokerConfig:
     fetch_max_bytes: int = 57_671_680
     max_incremental_fetch_session_cache_slots: int = 1000
     max_request_partition_size_limit: int = 2000
+    quota_window_num: int = 11
+    quota_window_size_seconds: int = 1
+    controller_quota_window_num: int = 11
+    controller_quota_window_size_seconds: int = 1
 
     num_partitions: int = 1
     default_replication_factor: int = 1

@@ -185,6 +185,10 @@ _CONNECTIONS: Final = (
         "Maximum number of partitions in a DescribeTopicPartitions response.",
         least=1,
     ),
+    _int("quota.window.num", 11, "Number of samples in the window of the rates of quotas.", least=1),
+    _int("quota.window.size.seconds", 1, "Time of one sample of it.", least=1),
+    _int("controller.quota.window.num", 11, "The same for controller_mutation_rate.", least=1),
+    _int("controller.quota.window.size.seconds", 1, "Time of one sample of it.", least=1),
 )
 
 _TOPICS: Final = (

@@ -1,9 +1,8 @@
 """The settings of Kafka 4.3 without effect here: they are accepted, because Kafka configurations may have them.
 
 They are about replication, the quorum, features that are not supported yet (share and streams groups, tiered storage,
-quotas, delegation tokens, Kerberos, OAuth), or details of the Java implementation. A note at the start lists the given
-ones. Some must not be ignored silently, such as a class that decides on access: they are refused
-(`REFUSED_UNLESS_DEFAULT`).
+delegation tokens, Kerberos, OAuth), or details of the Java implementation. A note at the start lists the given ones.
+Some must not be ignored silently, such as a class that decides on access: they are refused (`REFUSED_UNLESS_DEFAULT`).
 """
 
 from __future__ import annotations
@@ -73,8 +72,6 @@ _TABLE: Final = """
     controller.quorum.request.timeout.ms int 2000
     controller.quorum.retry.backoff.ms int 20
     controller.quorum.voters list ""
-    controller.quota.window.num int 11
-    controller.quota.window.size.seconds int 1
     controller.socket.timeout.ms int 30000
     cordoned.log.dirs list* ""
     create.topic.policy.class.name class
@@ -164,8 +161,6 @@ _TABLE: Final = """
     process.roles list
     producer.purgatory.purge.interval.requests int 1000
     queued.max.requests int 500
-    quota.window.num int 11
-    quota.window.size.seconds int 1
     remote.fetch.max.wait.ms int* 500
     remote.list.offsets.request.timeout.ms long* 30000
     remote.log.index.file.cache.total.size.bytes long* 1073741824

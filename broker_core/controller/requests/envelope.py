@@ -1,12 +1,18 @@
 """Envelope (58), version 0: a broker sends a client's request on, with the client's name, and gets the answer back.
 
+    broker                                                         active controller
+      sealed = SealedRequest(request, principal=…, host=…)
+      sealed.message                              ── Envelope ──►     request_in(message), forwarded_api(request)
+      sealed.answer_in(response)                  ◄─────────────
+
 Only requests that may be forwarded are in one. There is no authorizer, and the principal is not looked at, but for the
-requests that change access rules: see `access_control`.
+requests that change access rules, see `access_control`, and those that count against a quota, see `mutation_limits`.
 """
 
 from __future__ import annotations
 
 import struct
+from datetime import timedelta
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -19,16 +25,22 @@ from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.metadata.authorizer import Authorizer
 from broker_core.model.access_control import CLUSTER_NAME, Operation, ResourceType
 from broker_core.model.exceptions import MalformedMessageError, RequestRefusedError
+from broker_core.model.limits import MAX_RESPONSE_FRAME_BYTES
 from broker_core.protocol.api_table import message_types
-from broker_core.protocol.connection import Request, ServerSide, response_frame
+from broker_core.protocol.connection import ClientSide, Request, ServerSide, response_frame
 from broker_core.protocol.message_builder import build
 from broker_core.protocol.message_reader import decode
+from broker_core.protocol.message_writer import encode
+from broker_core.quota.quota_table import QuotaClient
 
 ENVELOPE: Final = 58
 _LENGTH: Final = struct.Struct(">i")
 _VERSION: Final = struct.Struct(">h")
 _NEED_ALTER: Final = frozenset({30, 31})
 """CreateAcls and DeleteAcls."""
+FIRST_STRICT_VERSION: Final = {19: 6, 20: 5, 37: 3}
+"""CreateTopics, DeleteTopics, CreatePartitions: from here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+_NOBODY: Final = "User:ANONYMOUS"
 
 
 class ForwardedRequest(Request):
@@ -58,6 +70,8 @@ def request_in(message: Any) -> ForwardedRequest:
     if request.api_key in _NEED_ALTER:
         forwarded.principal = _principal_in(message)
         forwarded.host = _host_in(message)
+    elif request.api_key in FIRST_STRICT_VERSION:
+        forwarded.principal = _principal_or_nobody(message)
     return forwarded
 
 
@@ -70,7 +84,10 @@ def forwarded_api(request: ForwardedRequest) -> ControllerApi:
     def plan(controller: ClusterController, message: Any, now_ms: int) -> Planned:
         if request.api_key in _NEED_ALTER:
             _require_alter(controller, request)
-        result = api.plan(controller, message, now_ms)
+        if request.api_key in FIRST_STRICT_VERSION:
+            result = _plan_within_quota(controller, request, api, now_ms)
+        else:
+            result = api.plan(controller, message, now_ms)
         return CoordinatorResult(records=result.records, reply=_sealed(request, build(answer_type, result.reply)))
 
     def refuse(message: Any, error_code: ErrorCode, text: str) -> Values:
@@ -79,6 +96,59 @@ def forwarded_api(request: ForwardedRequest) -> ControllerApi:
         return _sealed(request, build(answer_type, api.refuse(message, error_code, text)))
 
     return ControllerApi(key=api.key, versions=api.versions, plan=plan, refuse=refuse)
+
+
+def _plan_within_quota(
+    controller: ClusterController, request: ForwardedRequest, api: ControllerApi, now_ms: int
+) -> Planned:
+    """The answer tells the broker for how long its client is throttled."""
+    client = QuotaClient(request.principal.partition(":")[2], request.client_id or "")
+    is_strict = request.api_version >= FIRST_STRICT_VERSION[request.api_key]
+    controller.mutations.begin(controller.image.client_quotas, client, is_strict=is_strict)
+    try:
+        result = api.plan(controller, request.message, now_ms)
+    finally:
+        throttle_ms = controller.mutations.end(now_ms)
+    reply = {**result.reply, "throttle_time": timedelta(milliseconds=throttle_ms)}
+    return CoordinatorResult(records=result.records, reply=reply)
+
+
+class SealedRequest:
+    """A client's request with who sent it, to be sent on. `principal` is like "User:alice"."""
+
+    def __init__(self, request: Request, *, principal: str, host: str) -> None:
+        from kio.schema.default_principal_data.v0.data import DefaultPrincipalData
+
+        self._side = ClientSide(client_id=request.client_id, max_frame_bytes=MAX_RESPONSE_FRAME_BYTES)
+        assert request.message is not None, request
+        self._side.send_request(request.message)
+        framed = b"".join(bytes(part) for part in self._side.data_to_send())
+        kind, _, name = principal.partition(":")
+        who = build(DefaultPrincipalData, {"type_": kind, "name": name, "token_authenticated": False})
+        fields = {
+            "request_data": framed[_LENGTH.size :],
+            "request_principal": _VERSION.pack(0) + b"".join(bytes(part) for part in encode(who)),
+            "client_host_address": ip_address(host).packed,
+        }
+        self.message = build(message_types(ENVELOPE, 0).request, fields)
+
+    def answer_in(self, response: Any) -> Any:
+        """The client's answer. Raises RequestRefusedError: the controller did not open the envelope."""
+        if response.error_code is not ErrorCode.none or response.response_data is None:
+            raise RequestRefusedError(f"Envelope: {response.error_code.name}", error_code=response.error_code)
+        data = bytes(response.response_data)
+        self._side.receive_data(_LENGTH.pack(len(data)) + data)
+        answer = self._side.next_response()
+        assert answer is not None, "a whole frame was received"
+        return answer.message
+
+
+def _principal_or_nobody(message: Any) -> str:
+    """As whom a quota counts it: an unknown form of the principal is no reason to refuse the request."""
+    try:
+        return _principal_in(message)
+    except RequestRefusedError:
+        return _NOBODY
 
 
 def _principal_in(message: Any) -> str:

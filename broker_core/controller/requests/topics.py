@@ -78,6 +78,7 @@ def _plan_creation(controller: ClusterController, message: Any, now_ms: int) -> 
             raise InvalidTopicNameError(f"Topic '{name}' collides with another topic of this request.", topic=name)
         folded.add(folded_name(name))
         created = result.reply
+        controller.mutations.take(created.partition_count, now_ms)
         answer = {
             "topic_id": created.topic_id,
             "num_partitions": created.partition_count,
@@ -154,6 +155,8 @@ def _plan_growth(controller: ClusterController, message: Any, now_ms: int) -> Pl
         given = topic.assignments
         assignments = None if given is None else [tuple(each.broker_ids) for each in given]
         result = plan_more_partitions(controller.facts, name, topic.count, assignments, entropy=controller.entropy)
+        added = topic.count - controller.image.topics[name].partition_count
+        controller.mutations.take(added, now_ms)
         return result.records, {}
 
     records, answers = _each([topic.name for topic in message.topics], plan)
@@ -179,7 +182,9 @@ def _plan_deletion(controller: ClusterController, message: Any, now_ms: int) -> 
             topic = _deleted(controller.facts, name, topic_id, is_repeated=count > 1)
             if topic.topic_id in gone:
                 raise InvalidRequestError("The provided topic name maps to an ID that was already supplied.")
-            records += plan_topic_deletion(controller.facts, topic.topic_id).records
+            planned = plan_topic_deletion(controller.facts, topic.topic_id)
+            controller.mutations.take(topic.partition_count, now_ms)
+            records += planned.records
             gone.add(topic.topic_id)
             answers.append({"name": topic.name, "topic_id": topic.topic_id})
         except StreamlogError as error:

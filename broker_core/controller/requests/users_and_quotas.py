@@ -7,12 +7,10 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from broker_core.controller.cluster_controller import ClusterController
-from broker_core.controller.quota_plans import QuotaChange, plan_quota_changes
+from broker_core.controller.quota_plans import plan_alterations, refuse_alterations
 from broker_core.controller.requests.controller_api import ControllerApi, Planned, Values
 from broker_core.coordinator.contract import CoordinatorResult
-from broker_core.metadata.metadata_records import MetadataRecord
 from broker_core.metadata.security_plans import ScramDeletion, ScramUpsertion, plan_alter_scram
-from broker_core.model.exceptions import InvalidRequestError, StreamlogError
 
 
 def _plan_scram(controller: ClusterController, message: Any, now_ms: int) -> Planned:
@@ -47,35 +45,9 @@ def _refuse_scram(message: Any, error_code: ErrorCode, text: str) -> Values:
 
 
 def _plan_quotas(controller: ClusterController, message: Any, now_ms: int) -> Planned:
-    records: list[MetadataRecord] = []
-    answers = []
-    seen = set()
-    for entry in message.entries:
-        entity = tuple((part.entity_type, part.entity_name) for part in entry.entity)
-        answer: dict[str, Any] = {"error_message": None, "entity": _entity_of(entry)}
-        try:
-            if frozenset(entity) in seen:
-                raise InvalidRequestError("An entity is there twice")
-            seen.add(frozenset(entity))
-            changes = [QuotaChange(key=op.key, value=None if op.remove else op.value) for op in entry.ops]
-            records += plan_quota_changes(controller.facts, entity, changes).records
-        except StreamlogError as error:
-            answer |= {"error_code": error.error_code, "error_message": error.message}
-        answers.append(answer)
-    return CoordinatorResult(records=() if message.validate_only else tuple(records), reply={"entries": answers})
-
-
-def _refuse_quotas(message: Any, error_code: ErrorCode, text: str) -> Values:
-    return {
-        "entries": [
-            {"error_code": error_code, "error_message": text, "entity": _entity_of(entry)} for entry in message.entries
-        ]
-    }
-
-
-def _entity_of(entry: Any) -> list[dict[str, Any]]:
-    return [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity]
+    result = plan_alterations(controller.image.client_quotas, message)
+    return CoordinatorResult(records=result.records, reply=result.reply)
 
 
 ALTER_USER_SCRAM_CREDENTIALS: Final = ControllerApi(key=51, versions=range(1), plan=_plan_scram, refuse=_refuse_scram)
-ALTER_CLIENT_QUOTAS: Final = ControllerApi(key=49, versions=range(2), plan=_plan_quotas, refuse=_refuse_quotas)
+ALTER_CLIENT_QUOTAS: Final = ControllerApi(key=49, versions=range(2), plan=_plan_quotas, refuse=refuse_alterations)

@@ -23,6 +23,7 @@ from broker_core.controller.cluster_facts import ClusterDefaults
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.setting_parsers import boolean, int_parser, invalid_value, items_of
+from broker_core.quota.sampled_rate import QuotaWindow
 from broker_core.raft.quorum_values import QuorumTimings
 
 VOTERS: Final = "controller.quorum.voters"
@@ -42,6 +43,7 @@ _DEFAULTS: Final = {
 _NO_OP_INTERVAL: Final = "metadata.max.idle.interval.ms"
 _PREFERRED_INTERVAL: Final = "leader.imbalance.check.interval.seconds"
 _UNCLEAN_INTERVAL: Final = "unclean.leader.election.interval.ms"
+_QUOTA_SAMPLES, _QUOTA_SECONDS = "controller.quota.window.num", "controller.quota.window.size.seconds"
 _TIMINGS: Final = {
     "controller.quorum.fetch.timeout.ms": "fetch_timeout_ms",
     "controller.quorum.election.timeout.ms": "election_timeout_ms",
@@ -52,7 +54,8 @@ _TIMINGS: Final = {
 USED_BY_QUORUM: Final = frozenset(
     {
         *(VOTERS, "controller.listener.names", "unclean.leader.election.enable", "auto.leader.rebalance.enable"),
-        *(_NO_OP_INTERVAL, _PREFERRED_INTERVAL, _UNCLEAN_INTERVAL, *_OTHERS, *_DEFAULTS, *_TIMINGS),
+        *(_NO_OP_INTERVAL, _PREFERRED_INTERVAL, _UNCLEAN_INTERVAL, _QUOTA_SAMPLES, _QUOTA_SECONDS),
+        *(*_OTHERS, *_DEFAULTS, *_TIMINGS),
     }
 )
 """The settings that `parse_quorum_settings` reads, without those of every broker."""
@@ -99,7 +102,15 @@ def parse_quorum_settings(given: Mapping[str, str], *, is_broker: bool = False) 
 
 def _cluster_defaults(given: Mapping[str, str]) -> ClusterDefaults:
     numbers = {field: _number(given, setting, at_least=1) for setting, field in _DEFAULTS.items() if setting in given}
-    return ClusterDefaults(**numbers, is_unclean_allowed=_flag(given, "unclean.leader.election.enable", default=False))
+    window = QuotaWindow()
+    return ClusterDefaults(
+        **numbers,
+        is_unclean_allowed=_flag(given, "unclean.leader.election.enable", default=False),
+        mutation_window=QuotaWindow(
+            sample_count=_number_or(given, _QUOTA_SAMPLES, window.sample_count),
+            sample_ms=_number_or(given, _QUOTA_SECONDS, window.sample_ms // 1000) * 1000,
+        ),
+    )
 
 
 def _controller_timings(given: Mapping[str, str]) -> ControllerTimings:

@@ -59,6 +59,9 @@ class SmallNode:
     def forget_client(self, connection_id):
         self.forgotten.append(connection_id)
 
+    def throttle_ms_of(self, address, now_ms):
+        return 0
+
     def next_timer_ms(self):
         return None
 

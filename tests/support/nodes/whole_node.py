@@ -12,7 +12,7 @@ from support.files.queued_jobs import QueuedJobs
 
 from broker_core.broker.broker_node import BrokerNode, NodePorts
 from broker_core.broker.settings.broker_config import parse_broker_config
-from broker_core.handlers.call import ConnectionEnd, Peer
+from broker_core.handlers.call import ConnectionEnd, Peer, ThrottledAnswer
 from broker_core.handlers.dispatch import dispatch
 from broker_core.log_directory.system_ports import SystemEntropy, SystemLocks
 from broker_core.protocol.api_table import ApiKey, message_types
@@ -30,7 +30,7 @@ NO_ANSWER = "no answer"
 """What `WaitingRequest.answer` is where none is given on purpose."""
 
 
-def a_node(path, *, fs=None, clock=None, entropy=None, locks=None, **settings):
+def a_node(path, *, fs=None, clock=None, entropy=None, locks=None, stopwatch_ns=lambda: 0, **settings):
     """Started. Settings by their names, with `_` for `.`. The machine's own disk, locks and dice unless they are
     given."""
     given = {name.replace("_", "."): str(value) for name, value in settings.items()}
@@ -41,6 +41,7 @@ def a_node(path, *, fs=None, clock=None, entropy=None, locks=None, **settings):
         entropy=entropy or SystemEntropy(),
         file_system=fs or OsFileSystem(),
         locks=locks or SystemLocks(),
+        stopwatch_ns=stopwatch_ns,
     )
     node = BrokerNode(config, ports)
     started = []
@@ -79,14 +80,17 @@ def stop(node):
 
 
 class WaitingRequest:
-    """One request. `answer` is None until it is there."""
+    """One request. `answer` is None until it is there; then its client is throttled for `throttle_ms`."""
 
     def __init__(self, types):
         self._types = types
         self.answer = None
+        self.throttle_ms = 0
 
     def take(self, message):
         assert self.answer is None, "answered twice"
+        if isinstance(message, ThrottledAnswer):
+            self.throttle_ms, message = message.throttle_ms, message.message
         if message is None:
             self.answer = NO_ANSWER
         elif isinstance(message, ConnectionEnd):
@@ -109,6 +113,7 @@ def begin(node, api_key, version=None, *, principal="User:ANONYMOUS", **fields):
         correlation_id=1,
         client_id="test",
         message=decode(types.request, written)[0],
+        size_bytes=len(written),
     )
     peer = Peer(client_host="127.0.0.1", client_port=1, listener=LISTENER, principal=principal, connection_id=1)
     waiting = WaitingRequest(types)
@@ -121,6 +126,16 @@ def ask(node, api_key, version=None, *, principal="User:ANONYMOUS", **fields):
     node.jobs.run_all()
     assert waiting.answer is not None, f"{ApiKey(api_key).label} waits for something that is no job"
     return waiting.answer
+
+
+def set_quotas(node, entity=(("user", "ANONYMOUS"),), **quotas):
+    """A value of None removes one."""
+    entry = {
+        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
+        "ops": [{"key": key, "value": value or 0, "remove": value is None} for key, value in quotas.items()],
+    }
+    (answer,) = ask(node, ApiKey.ALTER_CLIENT_QUOTAS, entries=[entry], validate_only=False).entries
+    assert answer.error_code.value == 0, answer
 
 
 def pass_time(node, milliseconds):

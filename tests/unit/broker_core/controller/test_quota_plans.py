@@ -16,7 +16,7 @@ def cluster():
 
 def change(cluster, entity, **values):
     changes = [QuotaChange(key=key, value=value) for key, value in values.items()]
-    cluster.ask(lambda facts: plan_quota_changes(facts, entity, changes))
+    cluster.ask(lambda facts: plan_quota_changes(facts.image.client_quotas, entity, changes))
     return {key: dict(quotas) for key, quotas in cluster.image.client_quotas.by_entity.items()}
 
 

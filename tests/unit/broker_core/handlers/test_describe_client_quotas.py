@@ -31,6 +31,52 @@ def test_there_are_no_quotas(tmp_path, version, components):
     assert (answer.error_code, answer.error_message, answer.entries) == (ErrorCode.none, "", ())
 
 
+QUOTAS = {
+    "user=ann": [("user", "ann")],
+    "user=default": [("user", None)],
+    "user=ann client-id=etl": [("user", "ann"), ("client-id", "etl")],
+    "client-id=etl": [("client-id", "etl")],
+    "ip=10.0.0.1": [("ip", "10.0.0.1")],
+}
+
+
+@pytest.fixture
+def node_with_quotas(tmp_path):
+    node = SecurityNode(tmp_path)
+    entries = []
+    for name, entity in QUOTAS.items():
+        key = "connection_creation_rate" if name.startswith("ip") else "request_percentage"
+        named = [{"entity_type": kind, "entity_name": each} for kind, each in entity]
+        entries.append({"entity": named, "ops": [{"key": key, "value": 7.0, "remove": False}]})
+    ask(node, ApiKey.ALTER_CLIENT_QUOTAS, entries=entries, validate_only=False)
+    return node
+
+
+@pytest.mark.parametrize(
+    ("components", "strict", "found"),
+    [
+        ([], False, set(QUOTAS)),
+        ([], True, set()),
+        ([component("user", EXACT, "ann")], False, {"user=ann", "user=ann client-id=etl"}),
+        ([component("user", EXACT, "ann")], True, {"user=ann"}),
+        ([component("user", DEFAULT)], True, {"user=default"}),
+        ([component("user", SPECIFIED)], True, {"user=ann", "user=default"}),
+        ([component("user", SPECIFIED), component("client-id", SPECIFIED)], False, {"user=ann client-id=etl"}),
+        ([component("client-id", EXACT, "web")], False, set()),
+        ([component("ip", SPECIFIED)], False, {"ip=10.0.0.1"}),
+    ],
+)  # fmt: skip
+def test_a_filter_finds_entities_by_type_and_name(node_with_quotas, components, strict, found):
+    answer = ask(node_with_quotas, ApiKey.DESCRIBE_CLIENT_QUOTAS, components=components, strict=strict)
+    names = {
+        " ".join(f"{part.entity_type}={part.entity_name or 'default'}" for part in sorted(
+            entry.entity, key=lambda part: part.entity_type, reverse=True))
+        for entry in answer.entries
+    }  # fmt: skip
+    assert names == found
+    assert all(value.value == 7.0 for entry in answer.entries for value in entry.values)
+
+
 # What Kafka 4.3.1 answers to these.
 @pytest.mark.parametrize(
     ("components", "error", "message"),

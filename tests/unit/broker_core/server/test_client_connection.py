@@ -6,9 +6,12 @@ import ssl
 import struct
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from kio.schema.errors import ErrorCode
 from support.brokers.small_broker import RawClient, SmallBroker, frame, until, versions
 
 from broker_core.model.limits import MAX_CONNECTION_REQUEST_COUNT, MAX_TURN_REQUEST_COUNT
@@ -127,6 +130,47 @@ def test_responses_are_sent_in_the_order_of_the_requests(client, broker):
     broker.answer()
     kinds = [type(client.receive()).__name__ for _ in range(4)]
     assert kinds == ["HeartbeatResponse", "MetadataResponse", "HeartbeatResponse", "ApiVersionsResponse"]
+
+
+def answer_and_throttle(broker, throttle_ms):
+    """The first parked request, as if its client were beyond a quota."""
+    call = broker.node.parked.pop(0)
+    call.meter = SimpleNamespace(on_answer=lambda message: throttle_ms)
+    broker.call(lambda: call.respond(error_code=ErrorCode.none))
+
+
+def test_a_throttled_client_is_answered_at_once_and_not_read_from_until_the_time_is_over(broker, client):
+    client.send(ApiKey.HEARTBEAT, 1, **BEAT)
+    until(lambda: broker.node.parked)
+    begun = time.monotonic()
+    answer_and_throttle(broker, 200)
+    assert client.receive().throttle_time == timedelta(milliseconds=200)
+    client.send(ApiKey.METADATA, 8, topics=())
+    assert is_well(broker)
+    client.receive()
+    assert time.monotonic() - begun >= 0.2
+
+
+def test_a_shorter_throttle_time_does_not_end_a_longer_one(broker, client):
+    client.socket.sendall(b"".join(client.encode(ApiKey.HEARTBEAT, 1, **BEAT) for _ in range(2)))
+    until(lambda: len(broker.node.parked) == 2)
+    begun = time.monotonic()
+    answer_and_throttle(broker, 300)
+    answer_and_throttle(broker, 10)
+    client.send(ApiKey.METADATA, 8, topics=())
+    for _ in range(3):
+        client.receive()
+    assert time.monotonic() - begun >= 0.3
+
+
+def test_a_throttled_client_that_is_closed_leaves_nothing_behind(broker, client):
+    client.send(ApiKey.HEARTBEAT, 1, **BEAT)
+    until(lambda: broker.node.parked)
+    answer_and_throttle(broker, 60_000)
+    client.receive()
+    broker.call(lambda: [connection.abort() for connection in broker.server.connections])
+    assert client.socket.recv(1) == b""
+    until(lambda: len(broker.server.connections) == 0)
 
 
 def test_the_requests_in_progress_of_a_connection_are_bounded(client, broker):

@@ -59,6 +59,11 @@ ELSEWHERE = {
         "test_a_new_directory_gets_the_configured_node_id",
     "num.partitions":
         "unit/broker_core/handlers/test_metadata.py::test_an_auto_created_topic_has_num_partitions",
+    **dict.fromkeys(
+        ("quota.window.num", "quota.window.size.seconds", "controller.quota.window.num",
+         "controller.quota.window.size.seconds"),
+        "unit/broker_core/broker/test_node_quotas.py::test_the_windows_are_those_of_the_settings",
+    ),
     "sasl.enabled.mechanisms":
         "unit/broker_core/server/test_client_login.py::"
         "test_the_response_to_a_disabled_mechanism_lists_the_enabled_ones",

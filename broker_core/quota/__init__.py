@@ -1,0 +1,1 @@
+"""Quotas of clients as machines: how much a client has used, and how long it is throttled when that is too much."""
