@@ -93,6 +93,16 @@ class RealQuorum:
     def is_running(self, node_id):
         return node_id in self._processes
 
+    def freeze(self, node_id):
+        os.killpg(self._processes[node_id].pid, signal.SIGSTOP)
+
+    def thaw(self, node_id):
+        os.killpg(self._processes[node_id].pid, signal.SIGCONT)
+
+    @property
+    def running_ids(self):
+        return sorted(self._processes)
+
     def kill(self, node_id):
         process = self._processes.pop(node_id, None)
         if process is not None:
