@@ -23,16 +23,13 @@ from broker_core.client.broker_socket import BrokerSocket
 from broker_core.client.deadline import Deadline
 from broker_core.model.client_settings import BrokerAddress, ClientSettings, SaslSettings
 from broker_core.model.exceptions import BrokerUnavailableError, UnsupportedVersionError
-from broker_core.model.limits import MAX_RESPONSE_FRAME_BYTES
+from broker_core.model.limits import LOGIN_RENEWED_AT, MAX_RESPONSE_FRAME_BYTES
 from broker_core.model.loading import folders_on_path
 from broker_core.protocol.api_table import ApiKey, api_label
 from broker_core.protocol.connection import ClientSide
 
 DISTRIBUTION: Final = "spark-streamlog"
 """The package, also the client software name that brokers see."""
-
-_LOGIN_RENEWED_AT: Final = 0.85
-"""The part of a login's lifetime after which the client closes the connection, before the broker does."""
 
 
 class BrokerConnection:
@@ -146,32 +143,21 @@ class BrokerConnection:
         self._features = {str(feature.name): int(feature.max_version_level) for feature in features}
 
     def _log_in(self, sasl: SaslSettings, deadline: Deadline) -> None:
-        from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
-        from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
-
-        # Imported here: only logins need it, and loading it takes a while.
-        from broker_core.protocol.sasl import sasl_client
+        # Imported here: only logins need it.
+        from broker_core.protocol.client_login import login_steps
 
         what = f"{self.address}: login of {sasl.username!r} by {sasl.mechanism}"
-        mechanism = sasl_client(
-            sasl.mechanism, username=sasl.username, password=sasl.password, nonce=secrets.token_urlsafe(24)
-        )
-        handshake = SaslHandshakeRequest(mechanism=sasl.mechanism)
-        self._require(handshake)
-        (answer,) = self._exchange([handshake], deadline)
-        if answer.error_code != ErrorCode.none:
-            raise broker_error(
-                answer.error_code, what, f"the broker offers {', '.join(answer.mechanisms) or 'no mechanism'}"
-            )
-        message: bytes | None = mechanism.first_message()
-        while message is not None:
-            (answer,) = self._exchange([SaslAuthenticateRequest(auth_bytes=message)], deadline)
-            if answer.error_code != ErrorCode.none:
-                raise broker_error(answer.error_code, what, answer.error_message)
-            message = mechanism.respond(answer.auth_bytes)
-        lifetime_seconds = answer.session_lifetime.total_seconds()
+        steps = login_steps(sasl, what=what, nonce=secrets.token_urlsafe(24))
+        request = next(steps)
+        try:
+            while True:
+                self._require(request)
+                (answer,) = self._exchange([request], deadline)
+                request = steps.send(answer)
+        except StopIteration as end:
+            lifetime_seconds: float = end.value
         if lifetime_seconds > 0:
-            self._expires = time.monotonic() + lifetime_seconds * _LOGIN_RENEWED_AT
+            self._expires = time.monotonic() + lifetime_seconds * LOGIN_RENEWED_AT
 
 
 @cache

@@ -11,9 +11,10 @@ from typing import Final
 from typing_extensions import Buffer
 
 from broker_core.client.deadline import Deadline
-from broker_core.client.tls_context import tls_context
 from broker_core.model.client_settings import BrokerAddress, ClientSettings, TlsSettings
-from broker_core.model.exceptions import AuthenticationError, BrokerUnavailableError, RequestTimedOutError
+from broker_core.model.exceptions import BrokerUnavailableError, RequestTimedOutError
+from broker_core.tls.client_context import client_tls_context
+from broker_core.tls.handshake_error import handshake_error
 
 _JOINED_BYTES: Final = 64 * 1024
 """Smaller parts of a TLS message are joined before sending: each write is a TLS record of its own."""
@@ -119,33 +120,17 @@ def _set_buffers(plain: socket.socket, settings: ClientSettings) -> None:
 
 
 def _wrap(plain: socket.socket, address: BrokerAddress, tls: TlsSettings, deadline: Deadline) -> ssl.SSLSocket:
-    context = tls_context(tls)
+    context = client_tls_context(tls)
     plain.settimeout(max(_LEAST_WAIT_SECONDS, deadline.remaining_seconds))
     try:
         return context.wrap_socket(plain, server_hostname=address.host)
-    except ssl.SSLCertVerificationError as error:
-        raise AuthenticationError(
-            f"{address}: its certificate is not accepted: {error.verify_message or error}; see "
-            "ssl.truststore.location and ssl.endpoint.identification.algorithm"
-        ) from error
     except TimeoutError as error:
         raise BrokerUnavailableError(
             f"{address}: no TLS handshake within {deadline.timeout_ms} ms ({deadline.setting}); does it speak TLS?",
             address=str(address),
         ) from error
-    except ssl.SSLError as error:
-        if isinstance(error, ssl.SSLEOFError):
-            raise BrokerUnavailableError(
-                f"{address} ended the TLS handshake; does this port speak TLS?", address=str(address)
-            ) from error
-        raise AuthenticationError(
-            f"{address}: the TLS handshake failed ({error.reason or error}); does this port speak TLS, and does it "
-            "ask for a certificate of ours (ssl.keystore.location)?"
-        ) from error
     except OSError as error:
-        raise BrokerUnavailableError(
-            f"{address} ended the TLS handshake: {reason_of(error)}; does this port speak TLS?", address=str(address)
-        ) from error
+        raise handshake_error(error, address) from error
 
 
 def _send_parts(plain: socket.socket, parts: Sequence[Buffer]) -> None:

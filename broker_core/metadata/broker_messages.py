@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
 from broker_core.metadata.broker_lifecycle import BrokerLifecycle, LifecycleHeartbeat, Registration
 from broker_core.metadata.metadata_version import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
-from broker_core.model.client_settings import BrokerAddress
+from broker_core.model.client_settings import BrokerAddress, SecurityProtocol
 from broker_core.protocol.message_builder import build
 
 _OLDEST_LEVEL: Final = 7
@@ -24,13 +24,12 @@ FEATURES: Final[Mapping[str, tuple[int, int]]] = {
     "streams.version": (0, 1),
 }
 """Levels at which a replica keeps what its leader has: a controller refuses a broker that lacks a finalized one."""
-_PLAINTEXT: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
     """What a broker says of itself when it registers. `incarnation_id`: of this process; `listeners`: the advertised
-    addresses."""
+    addresses; `protocols`: of the listeners that are not PLAINTEXT."""
 
     node_id: int
     cluster_id: str
@@ -38,6 +37,7 @@ class BrokerIdentity:
     directory_id: UUID
     listeners: Mapping[str, BrokerAddress]
     rack: str | None
+    protocols: Mapping[str, SecurityProtocol] = field(default_factory=dict)
 
 
 def session_message(asked: Registration | LifecycleHeartbeat, identity: BrokerIdentity) -> Any:
@@ -76,7 +76,12 @@ def _registration(asked: Registration, identity: BrokerIdentity) -> Any:
         "cluster_id": identity.cluster_id,
         "incarnation_id": identity.incarnation_id,
         "listeners": [
-            {"name": name, "host": address.host, "port": address.port, "security_protocol": _PLAINTEXT}
+            {
+                "name": name,
+                "host": address.host,
+                "port": address.port,
+                "security_protocol": identity.protocols.get(name, SecurityProtocol.PLAINTEXT).wire_id,
+            }
             for name, address in identity.listeners.items()
         ],
         "features": [

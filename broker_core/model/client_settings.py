@@ -47,6 +47,16 @@ class SecurityProtocol(enum.StrEnum):
         """By SASL."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
+    @property
+    def wire_id(self) -> int:
+        """Kafka's number for it, in registrations and the metadata log."""
+        return (
+            SecurityProtocol.PLAINTEXT,
+            SecurityProtocol.SSL,
+            SecurityProtocol.SASL_PLAINTEXT,
+            SecurityProtocol.SASL_SSL,
+        ).index(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class BrokerAddress:

@@ -171,6 +171,9 @@ MAX_ACCESS_RECORD_COUNT = 10_000
 MIN_REAUTHENTICATION_INTERVAL_MS = 1_000
 """As in Kafka: a client that re-authenticates more often than this is refused."""
 
+LOGIN_RENEWED_AT = 0.85
+"""The part of a login's lifetime after which our side closes the connection, before the other one does."""
+
 MAX_SCRAM_ITERATION_COUNT = 1_000_000
 """The iterations that our client accepts from a server, half a second; Kafka's own servers stop at 16,384."""
 

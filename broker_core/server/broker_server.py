@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from broker_core.broker.broker_node import BrokerNode, NodePorts
 from broker_core.broker.settings.broker_config import BrokerConfig
@@ -41,6 +41,7 @@ from broker_core.server.thread_syncs import ThreadSyncs
 from broker_core.storage.os_file_system import OsFileSystem
 
 if TYPE_CHECKING:
+    from broker_core.metadata.scram_credentials import ScramCredentials
     from broker_core.server.client_login import ClientLogin
     from broker_core.server.metrics_endpoint import MetricsEndpoint
 
@@ -229,7 +230,12 @@ class BrokerServer:
         # Imported only for listeners with a login: the SCRAM libraries load slowly.
         from broker_core.server.listener_logins import new_logins
 
-        return new_logins(listener.login, self.config, self.node, self._entropy)
+        return new_logins(listener.login, self.config, self._scram_users, self._entropy)
+
+    def _scram_users(self) -> ScramCredentials:
+        node: Any = self.node  # a started BrokerNode: only such a one has listeners with a login
+        users: ScramCredentials = node.topics.image.scram_credentials
+        return users
 
     def _connection_limits(self) -> ConnectionLimits:
         return ConnectionLimits(

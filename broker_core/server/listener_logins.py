@@ -1,23 +1,23 @@
-"""The logins of one listener: its mechanisms and PLAIN users, and the node's SCRAM users."""
+"""The logins of one listener: its mechanisms and PLAIN users, and the SCRAM users of the metadata log."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.broker.settings.listener_security import ListenerLogin
 from broker_core.metadata.credential_lookup import UserCredentials
+from broker_core.metadata.scram_credentials import ScramCredentials
 from broker_core.ports import Entropy
 from broker_core.protocol.login_state import LoginState
 from broker_core.server.client_login import ClientLogin
 
 
-def new_logins(login: ListenerLogin, config: BrokerConfig, node: Any, entropy: Entropy) -> Callable[[], ClientLogin]:
-    """Returns a function that creates the login of a new connection. `node` must be started."""
-    users = UserCredentials(
-        lambda: node.topics.image.scram_credentials, plain_passwords=login.plain_users, entropy=entropy
-    )
+def new_logins(
+    login: ListenerLogin, config: BrokerConfig, scram: Callable[[], ScramCredentials], entropy: Entropy
+) -> Callable[[], ClientLogin]:
+    """Returns a function that creates the login of a new connection. `scram`: the current ones."""
+    users = UserCredentials(scram, plain_passwords=login.plain_users, entropy=entropy)
 
     def new_login() -> ClientLogin:
         state = LoginState(

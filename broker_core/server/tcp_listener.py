@@ -20,20 +20,19 @@ from broker_core.broker.settings.listener_security import ListenerTls
 from broker_core.broker.settings.listener_settings import Listener
 from broker_core.handlers.call import Peer
 from broker_core.model.access_control import ANONYMOUS
-from broker_core.model.exceptions import AuthenticationError, BrokerUnavailableError
+from broker_core.model.exceptions import AuthenticationError, BrokerUnavailableError, InvalidConfigError
 from broker_core.model.limits import MAX_DELAYED_CLOSES, MAX_TLS_HANDSHAKE_MS
 from broker_core.server.client_connection import ClientConnection
 from broker_core.server.connection_quota import ConnectionQuota
 from broker_core.server.connection_services import ConnectionServices
 from broker_core.server.open_connections import OpenConnections
 from broker_core.server.tls_settings import (
-    FileStamps,
     certificate_of,
     check_replacement,
-    file_stamps,
     principal_of_certificate,
     server_tls_context,
 )
+from broker_core.tls.pem_files import FileStamps, file_stamps
 
 if TYPE_CHECKING:
     from broker_core.server.client_login import ClientLogin
@@ -65,6 +64,7 @@ class TcpListener:
         self.port: int = self._socket.getsockname()[1]
         self._accepting: asyncio.Task[None] | None = None
         self._greeting: set[asyncio.Task[None]] = set()
+        self._watches_certificates = False
 
     def start(
         self,
@@ -74,8 +74,11 @@ class TcpListener:
         *,
         next_id: Callable[[], int],
         new_login: Callable[[], ClientLogin] | None,
+        watches_certificates: bool = False,
     ) -> None:
-        """`new_login` creates the login of one connection; None if the listener requires no login."""
+        """`new_login` creates the login of one connection; None if the listener requires no login.
+        `watches_certificates`: files that were replaced are read before the next connection, without a change."""
+        self._watches_certificates = watches_certificates
         self._services = services
         self._connections = connections
         self._quota = quota
@@ -98,7 +101,7 @@ class TcpListener:
         before = self.listener
         self.listener = listener
         self._new_login = new_login
-        if listener.tls is None or (listener.tls == before.tls and file_stamps(listener.tls) == self._stamps):
+        if listener.tls is None or (listener.tls == before.tls and file_stamps(listener.tls.identity) == self._stamps):
             return
         if self._accepting is None:
             # No client has seen the certificate of the properties file.
@@ -124,10 +127,21 @@ class TcpListener:
 
     def _load_tls(self, tls: ListenerTls) -> None:
         # Of before: a file that is replaced meanwhile is loaded again.
-        stamps = file_stamps(tls)
+        stamps = file_stamps(tls.identity)
         self._tls = server_tls_context(self.listener.name, tls)
         self._stamps = stamps
         self._certificate = certificate_of(tls)
+
+    def _look_at_certificates(self) -> None:
+        tls = self.listener.tls
+        if tls is None or file_stamps(tls.identity) == self._stamps:
+            return
+        try:
+            self.change(self.listener, self._new_login)
+        except InvalidConfigError as error:
+            # Until the files change again.
+            self._stamps = file_stamps(tls.identity)
+            _log.error("listener=%s keeps its certificate: %s", self.listener.name, error)
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
@@ -151,6 +165,8 @@ class TcpListener:
                 _log.warning("listener=%s peer=%s:%d refused: max.connections.per.ip", name, address[0], address[1])
                 accepted.close()
                 continue
+            if self._watches_certificates:
+                self._look_at_certificates()
             task = loop.create_task(self._greet(accepted, address))
             self._greeting.add(task)
             task.add_done_callback(self._greeting.discard)

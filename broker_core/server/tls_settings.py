@@ -6,20 +6,15 @@ names, as in Kafka, unless `ssl.allow.dn.changes` and `ssl.allow.san.changes` sa
 
 from __future__ import annotations
 
-import os
 import re
 import ssl
-import tempfile
-from contextlib import suppress
 from typing import Final
 
 from broker_core.broker.settings.distinguished_name import alternative_names_of, subject_of
 from broker_core.broker.settings.listener_security import ListenerTls
 from broker_core.model.access_control import ANONYMOUS
-from broker_core.model.client_settings import TlsSettings
 from broker_core.model.exceptions import AuthenticationError, InvalidConfigError
-
-FileStamps = tuple[tuple[str, int, int, int], ...]
+from broker_core.tls.pem_files import PemError, load_identity, load_trust, set_versions, with_line_ends
 
 _CERTIFICATE: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -29,31 +24,22 @@ def server_tls_context(listener_name: str, tls: ListenerTls) -> ssl.SSLContext:
     """Raises InvalidConfigError that names the setting with the invalid certificates or key."""
     settings = tls.identity
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2 if "TLSv1.2" in settings.versions else ssl.TLSVersion.TLSv1_3
-    context.maximum_version = ssl.TLSVersion.TLSv1_3 if "TLSv1.3" in settings.versions else ssl.TLSVersion.TLSv1_2
+    set_versions(context, settings)
     context.verify_mode = _CLIENT_AUTH[tls.client_auth]
-    _load_identity(context, settings, listener_name)
-    if tls.client_auth != "none":
-        _load_trust(context, settings, listener_name)
+    try:
+        load_identity(context, settings)
+        if tls.client_auth != "none":
+            load_trust(context, settings)
+    except PemError as error:
+        raise InvalidConfigError(f"{listener_name}: {error}") from error
     return context
-
-
-def file_stamps(tls: ListenerTls) -> FileStamps:
-    """Changes whenever a file of the certificates is written or replaced. A file that is not there has no stamp."""
-    stamps = []
-    for path in (tls.identity.key_path, tls.identity.trust_path):
-        with suppress(OSError):
-            if path is not None:
-                found = os.stat(path)
-                stamps.append((path, found.st_ino, found.st_size, found.st_mtime_ns))
-    return tuple(stamps)
 
 
 def certificate_of(tls: ListenerTls) -> bytes | None:
     """The listener's own certificate in DER, the first of its chain; None if there is none that can be read."""
     if tls.identity.key_path is not None:
         return certificate_of_file(tls.identity.key_path)
-    return _first_certificate(_with_line_ends(tls.identity.certificates_pem or ""))
+    return _first_certificate(with_line_ends(tls.identity.certificates_pem or ""))
 
 
 def certificate_of_file(path: str) -> bytes | None:
@@ -100,49 +86,3 @@ def principal_of_certificate(tls: ListenerTls, certificate: bytes | None) -> str
     if certificate is None:
         return ANONYMOUS
     return f"User:{tls.principal_mapping.name_of(subject_of(certificate))}"
-
-
-def _load_identity(context: ssl.SSLContext, settings: TlsSettings, listener_name: str) -> None:
-    password = settings.key_password or ""
-    try:
-        # The password is a function, so that openssl never prompts on the terminal.
-        if settings.key_path is not None:
-            context.load_cert_chain(settings.key_path, password=lambda: password)
-        else:
-            _load_identity_from_memory(context, settings, password)
-    except (OSError, ValueError) as error:
-        name = "ssl.keystore.location" if settings.key_path is not None else "ssl.keystore.key"
-        raise InvalidConfigError(
-            f"{listener_name}: {name}: no PEM key with its certificates in {settings.key_path or 'its value'}, or "
-            f"ssl.key.password does not open it ({error})"
-        ) from error
-
-
-def _load_identity_from_memory(context: ssl.SSLContext, settings: TlsSettings, password: str) -> None:
-    """The library only reads files: writes a temporary one that only this user can read, and removes it."""
-    descriptor, path = tempfile.mkstemp(suffix=".pem")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            for pem in (settings.key_pem, settings.certificates_pem):
-                file.write(f"{_with_line_ends(pem or '')}\n")
-        context.load_cert_chain(path, password=lambda: password)
-    finally:
-        os.unlink(path)
-
-
-def _load_trust(context: ssl.SSLContext, settings: TlsSettings, listener_name: str) -> None:
-    try:
-        if settings.trust_path is not None:
-            context.load_verify_locations(cafile=settings.trust_path)
-        else:
-            context.load_verify_locations(cadata=_with_line_ends(settings.trust_pem or ""))
-    except (OSError, ValueError) as error:
-        name = "ssl.truststore.location" if settings.trust_path is not None else "ssl.truststore.certificates"
-        raise InvalidConfigError(
-            f"{listener_name}: {name}: no PEM certificates in {settings.trust_path or 'its value'} ({error})"
-        ) from error
-
-
-def _with_line_ends(pem: str) -> str:
-    r"""In a properties file a line end is written \n, and some parsers keep the two characters."""
-    return pem.replace("\\n", "\n")

@@ -5,8 +5,8 @@
     listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OUTSIDE:SASL_SSL
     listener.name.outside.ssl.keystore.location=/etc/broker.pem
 
-A name that is not in the map must be that of a security protocol. Controller listeners stay closed. Port 0 uses a free
-port; without a host the listener binds to all addresses.
+A name that is not in the map must be that of a security protocol. Controller listeners are not among them: a controller
+opens its own (`controller_listener`). Port 0 uses a free port; without a host the listener binds to all addresses.
 """
 
 from __future__ import annotations
@@ -85,6 +85,18 @@ def inter_broker_listener(of_file: Mapping[str, str]) -> str:
     """The name of the listener that brokers use among themselves."""
     name = of_file.get("inter.broker.listener.name") or of_file.get("security.inter.broker.protocol") or "PLAINTEXT"
     return name.strip().upper()
+
+
+def controller_listener(given: Mapping[str, str], name: str, address: BrokerAddress, complaints: list[str]) -> Listener:
+    """The listener of a controller that is reached at this address, with its TLS and logins."""
+    endpoint = _Endpoint(name=name, host=address.host, port=address.port)
+    protocols = {name: protocol_of_listener(name, given)}
+    return _listener(endpoint, None, protocols, given, complaints)
+
+
+def protocol_of_listener(name: str, given: Mapping[str, str]) -> SecurityProtocol:
+    """A listener that is not in the map and has no protocol's name has PLAINTEXT, as Kafka's controllers."""
+    return _protocol_map(given, []).get(name.upper(), SecurityProtocol.PLAINTEXT)
 
 
 def reachable(listener: Listener, port: int, machine_name: str) -> Listener:

@@ -10,7 +10,9 @@ from broker_core.broker.callback_errors import OnError, log_callback_errors
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import BrokerUnavailableError
 from broker_core.protocol.api_table import api_label
-from broker_core.server.cluster.moving_connection import NO_ANSWER, MovingConnection, ask_once
+from broker_core.server.cluster.moving_connection import MovingConnection, ask_once
+from broker_core.server.quorum.peer_connection import NO_ANSWER
+from broker_core.server.quorum.peer_dialer import PeerDialer
 
 _ANSWER_SECONDS: Final = 10.0
 
@@ -18,8 +20,9 @@ _ANSWER_SECONDS: Final = 10.0
 class BrokerLinks:
     """A BrokerPort. `address_of` a broker: None while it is not registered. Runs on the running loop."""
 
-    def __init__(self, address_of: Callable[[int], BrokerAddress | None]) -> None:
+    def __init__(self, address_of: Callable[[int], BrokerAddress | None], dialer: PeerDialer) -> None:
         self._address_of = address_of
+        self._dialer = dialer
         self._loop = asyncio.get_running_loop()
         self._links: dict[int, _BrokerLink] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -33,7 +36,7 @@ class BrokerLinks:
     def _link_to(self, broker_id: int) -> _BrokerLink:
         link = self._links.get(broker_id)
         if link is None:
-            link = self._links[broker_id] = _BrokerLink(lambda: self._address_of(broker_id))
+            link = self._links[broker_id] = _BrokerLink(lambda: self._address_of(broker_id), self._dialer)
         return link
 
     def close(self) -> None:
@@ -59,9 +62,9 @@ class BrokerLinks:
 
 
 class _BrokerLink:
-    def __init__(self, address_now: Callable[[], BrokerAddress | None]) -> None:
+    def __init__(self, address_now: Callable[[], BrokerAddress | None], dialer: PeerDialer) -> None:
         self.turn = asyncio.Lock()
-        self._connection = MovingConnection(address_now)
+        self._connection = MovingConnection(address_now, dialer)
 
     async def ask(self, message: Any) -> Any:
         connection = self._connection.current()

@@ -19,6 +19,8 @@ from functools import partial
 from typing import Any, Final
 
 from broker_core.broker.settings.broker_config import BrokerConfig
+from broker_core.broker.settings.link_security import USED_BY_LINKS
+from broker_core.broker.settings.setting_layers import base_name
 from broker_core.log_directory.meta_properties import META_PROPERTIES_FILE_NAME
 from broker_core.model.setting_parsers import items_of
 from broker_core.server.broker_process import READY
@@ -33,6 +35,7 @@ from broker_core.server.quorum.observer_settings import (
     USED_BY_OBSERVER,
     parse_observer_settings,
 )
+from broker_core.server.quorum.peer_dialer import PeerDialer
 from broker_core.server.quorum.quorum_server import QuorumServer
 from broker_core.server.quorum.quorum_settings import USED_BY_QUORUM, VOTERS, parse_quorum_settings
 
@@ -100,8 +103,9 @@ async def _is_done(task: asyncio.Task[Any], ended: asyncio.Future[Exception | No
 
 def _without_notes(config: BrokerConfig, given: Mapping[str, str]) -> BrokerConfig:
     """A broker alone ignores settings that a broker of a cluster uses, and says so."""
-    used = USED_BY_REPLICAS | (USED_BY_QUORUM if _has_vote(given) else USED_BY_OBSERVER)
-    return replace(config, notes=tuple(note for note in config.notes if note.partition(" ")[0] not in used))
+    used = USED_BY_REPLICAS | USED_BY_LINKS | (USED_BY_QUORUM if _has_vote(given) else USED_BY_OBSERVER)
+    notes = tuple(note for note in config.notes if base_name(note.partition(" ")[0]) not in used)
+    return replace(config, notes=notes)
 
 
 def _has_vote(given: Mapping[str, str]) -> bool:
@@ -114,5 +118,5 @@ async def _source_of(given: Mapping[str, str], cluster_id: str | None) -> OpenSo
         return partial(QuorumServer, parse_quorum_settings(given, is_broker=True), cluster_id=cluster_id)
     settings = parse_observer_settings(given)
     if cluster_id is None and not os.path.exists(f"{settings.log_dir}/{META_PROPERTIES_FILE_NAME}"):
-        cluster_id = await ask_cluster_id(settings.controllers)
+        cluster_id = await ask_cluster_id(settings.controllers, PeerDialer(settings.links))
     return partial(ObserverNode, settings, cluster_id=cluster_id)

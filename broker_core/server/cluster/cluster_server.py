@@ -37,7 +37,8 @@ from broker_core.server.cluster.controller_link import ControllerLink
 from broker_core.server.cluster.controller_session import ControllerSession
 from broker_core.server.cluster.leader_fetcher import LeaderFetcher
 from broker_core.server.cluster.metadata_source import MetadataSource, OpenSource
-from broker_core.server.cluster.replica_limits import ReplicaLimits, check_inter_broker_listener
+from broker_core.server.cluster.replica_limits import ReplicaLimits
+from broker_core.server.quorum.peer_dialer import PeerDialer
 from broker_core.server.steady_clock import SteadyClock
 from broker_core.storage.os_file_system import OsFileSystem
 
@@ -59,8 +60,8 @@ class ClusterServer:
         *,
         on_end: Callable[[Exception], None],
     ) -> None:
-        check_inter_broker_listener(limits, config.listeners)
         self._limits = limits
+        self._dialer = PeerDialer(limits.links)
         self._on_end = on_end
         self._fs, self._clock = OsFileSystem(), SteadyClock()
         self._log_dir = os.path.abspath(config.log_dir)
@@ -75,8 +76,8 @@ class ClusterServer:
         def leader() -> BrokerAddress | None:
             return source.leader_address
 
-        self._proposals = ControllerLink(leader, timeout_seconds=_CONTROLLER_SECONDS)
-        self._links = BrokerLinks(self._address_of)
+        self._proposals = ControllerLink(leader, source.dialer, timeout_seconds=_CONTROLLER_SECONDS)
+        self._links = BrokerLinks(self._address_of, self._dialer)
         self._broker = BrokerServer(config, new_node=self._new_node)
         self.config = self._broker.config
         identity = source.identity
@@ -88,6 +89,7 @@ class ClusterServer:
                 directory_id=identity.directory_id,
                 listeners=self.config.endpoints,
                 rack=self.config.broker_rack,
+                protocols={each.name: each.protocol for each in self.config.listeners},
             ),
             fs=self._fs,
             clock=self._clock,
@@ -95,6 +97,7 @@ class ClusterServer:
             heartbeat_interval_ms=limits.heartbeat_interval_ms,
             answer_ms=limits.session_timeout_ms // 2,
             leader=leader,
+            dialer=source.dialer,
             metadata_offset=lambda: source.committed.offset - 1,
             on_state=self._on_state,
             on_end=on_end,
@@ -185,6 +188,7 @@ class ClusterServer:
                 self._limits,
                 self.node.replicas,
                 address_of=self._address_of,
+                dialer=self._dialer,
                 broker_epoch=lambda: self._session.broker_epoch,
             )
         fetcher.look()
@@ -193,6 +197,6 @@ class ClusterServer:
         """Of its listener between brokers."""
         broker = self._source.committed.image.registrations.brokers.get(broker_id)
         for each in () if broker is None else broker.end_points:
-            if each.name == self._limits.listener:
+            if each.name == self._limits.links.listener:
                 return BrokerAddress(host=each.host, port=each.port)
         return None

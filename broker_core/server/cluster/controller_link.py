@@ -18,7 +18,9 @@ from broker_core.broker.callback_errors import OnError, log_callback_errors
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import RequestTimedOutError, UnsupportedVersionError
 from broker_core.protocol.api_table import api_label
-from broker_core.server.cluster.moving_connection import NO_ANSWER, MovingConnection, ask_once
+from broker_core.server.cluster.moving_connection import MovingConnection, ask_once
+from broker_core.server.quorum.peer_connection import NO_ANSWER
+from broker_core.server.quorum.peer_dialer import PeerDialer
 
 _PAUSE_SECONDS: Final = 0.02
 _LOOK_SECONDS: Final = 0.1
@@ -30,8 +32,10 @@ class ControllerLink:
     """A ControllerPort. `leader` is the active controller's address, None while nobody is known to lead. Runs on the
     running loop."""
 
-    def __init__(self, leader: Callable[[], BrokerAddress | None], *, timeout_seconds: float) -> None:
-        self._connection = MovingConnection(leader)
+    def __init__(
+        self, leader: Callable[[], BrokerAddress | None], dialer: PeerDialer, *, timeout_seconds: float
+    ) -> None:
+        self._connection = MovingConnection(leader, dialer)
         self._timeout_seconds = timeout_seconds
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()

@@ -12,8 +12,9 @@ from broker_core.metadata.broker_lifecycle import BrokerLifecycle, LifecycleHear
 from broker_core.metadata.broker_messages import BrokerIdentity, session_message, take_session_answer
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.ports import Clock, FileSystem
-from broker_core.server.cluster.moving_connection import NO_ANSWER, MovingConnection, ask_once
-from broker_core.server.quorum.peer_connection import PeerConnection
+from broker_core.server.cluster.moving_connection import MovingConnection, ask_once
+from broker_core.server.quorum.peer_connection import NO_ANSWER, PeerConnection
+from broker_core.server.quorum.peer_dialer import PeerDialer
 
 _PAUSE_SECONDS: Final = 0.025
 _REGISTRATION_PAUSE_MS: Final = 100
@@ -35,6 +36,7 @@ class ControllerSession:
         heartbeat_interval_ms: int,
         answer_ms: int,
         leader: Callable[[], BrokerAddress | None],
+        dialer: PeerDialer,
         metadata_offset: Callable[[], int],
         on_state: Callable[[LifecycleState], None],
         on_end: Callable[[Exception], None],
@@ -42,7 +44,7 @@ class ControllerSession:
         self._on_end = on_end
         self._identity, self._fs, self._clock, self._log_dir = identity, fs, clock, log_dir
         self._answer_ms = answer_ms
-        self._connection = MovingConnection(leader)
+        self._connection = MovingConnection(leader, dialer)
         self._metadata_offset, self._on_state = metadata_offset, on_state
         self._task: asyncio.Task[None] | None = None
         self.lifecycle = BrokerLifecycle(

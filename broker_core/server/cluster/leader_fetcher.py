@@ -25,8 +25,10 @@ from broker_core.replication.replica_messages import (
     replica_fetch_request,
 )
 from broker_core.replication.replication_values import FetchPosition
-from broker_core.server.cluster.moving_connection import NO_ANSWER, MovingConnection, ask_once
+from broker_core.server.cluster.moving_connection import MovingConnection, ask_once
 from broker_core.server.cluster.replica_limits import ReplicaLimits
+from broker_core.server.quorum.peer_connection import NO_ANSWER
+from broker_core.server.quorum.peer_dialer import PeerDialer
 
 _log: Final = logging.getLogger(__name__)
 _IDLE_SECONDS: Final = 0.25
@@ -46,11 +48,12 @@ class LeaderFetcher:
         replicas: ClusterReplicas,
         *,
         address_of: Callable[[int], BrokerAddress | None],
+        dialer: PeerDialer,
         broker_epoch: Callable[[], int],
     ) -> None:
         self._leader_id, self._own_id, self._limits, self._replicas = leader_id, own_id, limits, replicas
         self._broker_epoch = broker_epoch
-        self._connection = MovingConnection(lambda: address_of(leader_id))
+        self._connection = MovingConnection(lambda: address_of(leader_id), dialer)
         self._news = asyncio.Event()
         self._asked: set[PartitionId] = set()
         self._fetching: asyncio.Task[None] | None = None

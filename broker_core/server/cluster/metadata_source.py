@@ -8,6 +8,7 @@ from typing import Protocol
 from broker_core.log_directory.committed_image import CommittedImage
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.raft.quorum_values import ReplicaIdentity
+from broker_core.server.quorum.peer_dialer import PeerDialer
 
 
 class MetadataSource(Protocol):
@@ -18,6 +19,11 @@ class MetadataSource(Protocol):
 
     @property
     def committed(self) -> CommittedImage: ...
+
+    @property
+    def dialer(self) -> PeerDialer:
+        """To controllers: every connection to one comes from it."""
+        ...
 
     @property
     def leader_address(self) -> BrokerAddress | None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from broker_core.model.client_settings import BrokerAddress
-from broker_core.model.exceptions import BrokerUnavailableError, MalformedMessageError
 from broker_core.server.quorum.peer_connection import PeerConnection
-
-NO_ANSWER: Final = (OSError, BrokerUnavailableError, MalformedMessageError, asyncio.IncompleteReadError)
-"""What a `PeerConnection` raises when the other node does not answer."""
+from broker_core.server.quorum.peer_dialer import PeerDialer
 
 
 class MovingConnection:
     """`address_now` is where the node is, None while that is not known."""
 
-    def __init__(self, address_now: Callable[[], BrokerAddress | None]) -> None:
+    def __init__(self, address_now: Callable[[], BrokerAddress | None], dialer: PeerDialer) -> None:
         self._address_now = address_now
+        self._dialer = dialer
         self._connection: PeerConnection | None = None
 
     def current(self) -> PeerConnection | None:
@@ -27,7 +24,7 @@ class MovingConnection:
         if self._connection is not None and self._connection.address != address:
             self.close()
         if self._connection is None and address is not None:
-            self._connection = PeerConnection(address)
+            self._connection = PeerConnection(address, self._dialer)
         return self._connection
 
     def close(self) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
-from broker_core.broker.settings.listener_settings import Listener, inter_broker_listener
-from broker_core.model.client_settings import SecurityProtocol
-from broker_core.model.exceptions import InvalidConfigError
-from broker_core.model.setting_parsers import int_parser, invalid_value
+from broker_core.broker.settings.link_security import LinkSecurity, parse_links_to_brokers
+from broker_core.model.setting_parsers import int_parser
 
 _NUMBERS: Final = {
     "broker.heartbeat.interval.ms": "heartbeat_interval_ms",
@@ -22,13 +20,12 @@ _NUMBERS: Final = {
     "offsets.topic.replication.factor": "offsets_factor",
     "transaction.state.log.replication.factor": "transactions_factor",
 }
-_LISTENER_NAME: Final = "inter.broker.listener.name"
-USED_BY_REPLICAS: Final = frozenset({_LISTENER_NAME, "security.inter.broker.protocol", *_NUMBERS})
+USED_BY_REPLICAS: Final = frozenset(_NUMBERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLimits:
-    """Kafka's defaults. `listener`: the name of that on which brokers reach each other."""
+    """Kafka's defaults. `links`: how brokers connect to each other."""
 
     heartbeat_interval_ms: int = 2000
     session_timeout_ms: int = 9000
@@ -39,25 +36,11 @@ class ReplicaLimits:
     fetch_backoff_ms: int = 1000
     offsets_factor: int = 3
     transactions_factor: int = 3
-    listener: str = "PLAINTEXT"
+    links: LinkSecurity = field(default_factory=LinkSecurity)
 
 
 def parse_replica_limits(given: Mapping[str, str]) -> ReplicaLimits:
     """Raises InvalidConfigError."""
     parse = int_parser(1)
     found = {field: parse(name, given[name]) for name, field in _NUMBERS.items() if name in given}
-    return ReplicaLimits(**found, listener=inter_broker_listener(given))  # type: ignore[arg-type]
-
-
-def check_inter_broker_listener(limits: ReplicaLimits, listeners: Iterable[Listener]) -> None:
-    """Raises InvalidConfigError."""
-    protocols = {each.name: each.protocol for each in listeners}
-    if limits.listener not in protocols:
-        raise invalid_value(_LISTENER_NAME, limits.listener, f"listeners has only {', '.join(protocols)}")
-    protocol = protocols[limits.listener]
-    if protocol is not SecurityProtocol.PLAINTEXT:
-        raise InvalidConfigError(
-            f"the listener {limits.listener} is {protocol}, and brokers have neither TLS nor logins between them: name"
-            f" a listener that is PLAINTEXT with {_LISTENER_NAME}",
-            setting=_LISTENER_NAME,
-        )
+    return ReplicaLimits(**found, links=parse_links_to_brokers(given))  # type: ignore[arg-type]

@@ -13,10 +13,10 @@ from typing import Any, Final
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import RegisterControllerRecord
 from broker_core.model.client_settings import BrokerAddress
-from broker_core.model.exceptions import BrokerUnavailableError, MalformedMessageError
 from broker_core.protocol.api_table import message_types
 from broker_core.protocol.message_builder import build
-from broker_core.server.quorum.peer_connection import PeerConnection
+from broker_core.server.quorum.peer_connection import NO_ANSWER, PeerConnection
+from broker_core.server.quorum.peer_dialer import PeerDialer
 
 _CONTROLLER_REGISTRATION: Final = 70
 _VERSIONS: Final = range(1)
@@ -28,8 +28,11 @@ _log: Final = logging.getLogger(__name__)
 class ControllerRegistrar:
     """`image` is the committed one, as it is now. Runs on the running loop."""
 
-    def __init__(self, registration: RegisterControllerRecord, *, image: Callable[[], MetadataImage]) -> None:
+    def __init__(
+        self, registration: RegisterControllerRecord, dialer: PeerDialer, *, image: Callable[[], MetadataImage]
+    ) -> None:
         self._registration = registration
+        self._dialer = dialer
         self._image = image
         self._task: asyncio.Task[None] | None = None
 
@@ -43,7 +46,7 @@ class ControllerRegistrar:
             self._task = None
 
     async def _register(self, leader: BrokerAddress) -> None:
-        connection = PeerConnection(leader)
+        connection = PeerConnection(leader, self._dialer)
         own = self._registration
         try:
             while True:
@@ -52,7 +55,7 @@ class ControllerRegistrar:
                     return
                 try:
                     await connection.ask(_CONTROLLER_REGISTRATION, _VERSIONS, self._request)
-                except (OSError, BrokerUnavailableError, MalformedMessageError) as error:
+                except NO_ANSWER as error:
                     _log.debug("node=%d is not registered at %s: %s", own.controller_id, leader, error)
         finally:
             connection.close()

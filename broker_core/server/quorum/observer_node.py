@@ -26,7 +26,6 @@ from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import (
     BrokerUnavailableError,
     CorruptDataError,
-    MalformedMessageError,
     QuorumError,
     UnsupportedFormatError,
 )
@@ -65,7 +64,8 @@ from broker_core.raft.quorum_messages import (
 )
 from broker_core.raft.quorum_observer import QuorumObserver
 from broker_core.server.quorum.observer_settings import ObserverSettings
-from broker_core.server.quorum.peer_connection import PeerConnection
+from broker_core.server.quorum.peer_connection import NO_ANSWER, PeerConnection
+from broker_core.server.quorum.peer_dialer import PeerDialer
 from broker_core.server.steady_clock import SteadyClock
 from broker_core.storage.os_file_system import OsFileSystem
 
@@ -103,6 +103,8 @@ class ObserverNode:
             timings=settings.timings,
         )
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
+        self.dialer = PeerDialer(settings.links)
+        """To controllers: every connection to one comes from it."""
         self._peer: PeerConnection | None = None
         self._asking: asyncio.Task[None] | None = None
         self._events: deque[ObserverEvent] = deque()
@@ -213,7 +215,7 @@ class ObserverNode:
             self._hang_up()
         if self._peer is None or self._peer.address != send.to:
             self._hang_up()
-            self._peer = PeerConnection(send.to)
+            self._peer = PeerConnection(send.to, self.dialer)
         self._asking = self._loop.create_task(self._ask(send, self._peer))
 
     def _hang_up(self) -> None:
@@ -224,7 +226,7 @@ class ObserverNode:
     async def _ask(self, send: SendFetch | SendFetchSnapshot, peer: PeerConnection) -> None:
         try:
             answer = await self._answer_to(send, peer)
-        except (OSError, BrokerUnavailableError, MalformedMessageError, asyncio.IncompleteReadError) as error:
+        except NO_ANSWER as error:
             _log.debug("node=%d: %s does not answer: %s", self._settings.node_id, send.to, error)
             self._feed(QuorumRequestFailed(request_id=send.request_id))
             return

@@ -4,6 +4,7 @@ process.roles=broker
 node.id=4
 controller.quorum.bootstrap.servers=host-1:9093,host-2:9093        or controller.quorum.voters
 controller.listener.names=CONTROLLER                               a name that is not among the own listeners
+listener.security.protocol.map, sasl.mechanism.controller.protocol, …   see broker/settings/link_security
 log.dirs=/data/broker
 controller.quorum.request.timeout.ms, .retry.backoff.ms
 """
@@ -14,11 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from broker_core.broker.settings.link_security import LinkSecurity, parse_links_to_controllers
 from broker_core.model.client_settings import BrokerAddress, parse_client_settings
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.setting_parsers import int_parser, invalid_value, items_of
 from broker_core.raft.quorum_values import QuorumTimings
-from broker_core.server.quorum.quorum_settings import VOTERS, parse_voters, require_plaintext_controllers
+from broker_core.server.quorum.quorum_settings import VOTERS, parse_voters
 
 BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
 _LISTENER_NAMES: Final = "controller.listener.names"
@@ -32,11 +34,13 @@ USED_BY_OBSERVER: Final = frozenset({BOOTSTRAP, VOTERS, _LISTENER_NAMES, *_TIMIN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverSettings:
-    """`controllers` are asked who leads them. `voters` by id, as far as the settings tell ids."""
+    """`controllers` are asked who leads them. `voters` by id, as far as the settings tell ids.
+    `links`: to controllers."""
 
     node_id: int
     controllers: tuple[BrokerAddress, ...]
     voters: Mapping[int, BrokerAddress] = field(default_factory=dict)
+    links: LinkSecurity = field(default_factory=LinkSecurity)
     log_dir: str
     timings: QuorumTimings
 
@@ -57,6 +61,7 @@ def parse_observer_settings(given: Mapping[str, str]) -> ObserverSettings:
         node_id=node_id,
         controllers=_addresses(bootstrap) if bootstrap else tuple(voters.values()),
         voters=voters,
+        links=parse_links_to_controllers(given),
         log_dir=next(iter(log_dirs)),
         timings=QuorumTimings(**timings),
     )
@@ -68,7 +73,6 @@ def _check_listener_names(given: Mapping[str, str]) -> None:
     if names & own:
         reason = "a node that is not a controller has none of them in listeners"
         raise invalid_value(_LISTENER_NAMES, given[_LISTENER_NAMES], reason)
-    require_plaintext_controllers(given)
 
 
 def _addresses(text: str) -> tuple[BrokerAddress, ...]:

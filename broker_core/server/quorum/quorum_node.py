@@ -28,9 +28,8 @@ from broker_core.metadata.controller import random_id
 from broker_core.metadata.metadata_records import ControllerEndpoint, MetadataRecord, RegisterControllerRecord
 from broker_core.metadata.metadata_replay import build_metadata_batch
 from broker_core.model.exceptions import (
-    BrokerUnavailableError,
+    AuthenticationError,
     CorruptDataError,
-    MalformedMessageError,
     QuorumError,
     UnsupportedFormatError,
 )
@@ -74,7 +73,6 @@ from broker_core.raft.voter_events import (
     VoterRequest,
 )
 from broker_core.raft.voter_messages import (
-    LISTENER_NAME,
     PRE_VOTE_VERSION,
     VOTER_VERSIONS,
     api_key_of,
@@ -83,7 +81,8 @@ from broker_core.raft.voter_messages import (
 )
 from broker_core.server.quorum.active_controller import ActiveController
 from broker_core.server.quorum.controller_registrar import ControllerRegistrar
-from broker_core.server.quorum.peer_connection import PeerConnection
+from broker_core.server.quorum.peer_connection import NO_ANSWER, PeerConnection
+from broker_core.server.quorum.peer_dialer import PeerDialer
 from broker_core.server.quorum.quorum_settings import QuorumSettings
 from broker_core.storage.quorum_log import QuorumLog
 
@@ -115,8 +114,10 @@ class QuorumNode:
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
+        self.dialer = PeerDialer(settings.links)
+        """To controllers: every connection to one comes from it."""
         self._peers = {
-            node_id: PeerConnection(address)
+            node_id: PeerConnection(address, self.dialer)
             for node_id, address in settings.voters.items()
             if node_id != settings.node_id
         }
@@ -149,18 +150,8 @@ class QuorumNode:
             leader_id=lambda: self.voter.election.leader_id,
         )
         self._expected: dict[int, int] = {}
-        self.registration = RegisterControllerRecord(
-            controller_id=settings.node_id,
-            incarnation_id=random_id(entropy),
-            zk_migration_ready=False,
-            end_points=(
-                ControllerEndpoint(
-                    name=LISTENER_NAME, host=settings.address.host, port=settings.address.port, security_protocol=0
-                ),
-            ),
-            features=CONTROLLER_FEATURES,
-        )
-        self._registrar = ControllerRegistrar(self.registration, image=lambda: self.committed.image)
+        self.registration = _registration(settings, entropy)
+        self._registrar = ControllerRegistrar(self.registration, self.dialer, image=lambda: self.committed.image)
 
     def start(self) -> None:
         self._feed(TimePassed())
@@ -311,7 +302,7 @@ class QuorumNode:
         if earlier is not None and not earlier.done():
             earlier.cancel()
             self._peers[effect.to].close()
-            self._peers[effect.to] = PeerConnection(self._peers[effect.to].address)
+            self._peers[effect.to] = PeerConnection(self._peers[effect.to].address, self.dialer)
         self._asking[effect.to] = self._loop.create_task(self._ask(effect, self._peers[effect.to]))
 
     async def _ask(self, effect: SendRequest, peer: PeerConnection) -> None:
@@ -326,9 +317,9 @@ class QuorumNode:
         try:
             response = await peer.ask(key, VOTER_VERSIONS[key], make)
             answer = VoteAnswer(error=ErrorCode.unsupported_version) if response is None else read_answer(response)
-        except (OSError, BrokerUnavailableError, MalformedMessageError, asyncio.IncompleteReadError) as error:
+        except NO_ANSWER as error:
             _log.debug("node=%d: %s does not answer: %s", self.settings.node_id, peer.address, error)
-            is_gone = await peer.is_refused()
+            is_gone = not isinstance(error, AuthenticationError) and await peer.is_refused()
             self._feed(QuorumRequestFailed(request_id=effect.request_id, is_gone=is_gone))
             return
         self._feed(PeerAnswered(request_id=effect.request_id, answer=answer))
@@ -360,3 +351,20 @@ class QuorumNode:
 def _sync(files: tuple[File, ...]) -> None:
     for file in files:
         file.sync()
+
+
+def _registration(settings: QuorumSettings, entropy: Entropy) -> RegisterControllerRecord:
+    """Of this controller, in this process."""
+    end_point = ControllerEndpoint(
+        name=settings.listener.name,
+        host=settings.address.host,
+        port=settings.address.port,
+        security_protocol=settings.listener.protocol.wire_id,
+    )
+    return RegisterControllerRecord(
+        controller_id=settings.node_id,
+        incarnation_id=random_id(entropy),
+        zk_migration_ready=False,
+        end_points=(end_point,),
+        features=CONTROLLER_FEATURES,
+    )

@@ -1,4 +1,8 @@
-"""A node of the quorum with its listener, on the running loop. The listener has neither TLS nor logins."""
+"""A node of the quorum with its listener, on the running loop.
+
+The listener has the TLS and the logins of its settings. Users of SCRAM are those of the committed metadata log: nobody
+is known before this node has heard from a leader what is committed.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,18 @@ import itertools
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
 from broker_core.broker.settings.broker_config import BrokerConfig
-from broker_core.broker.settings.listener_settings import Listener
 from broker_core.controller.requests.envelope import ENVELOPE, forwarded_api, request_in
 from broker_core.controller.requests.registry import CONTROLLER_APIS
 from broker_core.handlers.call import Peer, Send
 from broker_core.log_directory.committed_image import CommittedImage
 from broker_core.log_directory.quorum_directory import open_identity, open_quorum_log
 from broker_core.log_directory.system_ports import SystemEntropy
-from broker_core.model.client_settings import BrokerAddress, SecurityProtocol
+from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import MalformedMessageError, RequestRefusedError
 from broker_core.model.limits import MAX_UNSENT_ANSWER_BYTES
 from broker_core.protocol.api_table import api_label, message_types
@@ -26,11 +29,12 @@ from broker_core.protocol.connection import Request
 from broker_core.protocol.message_builder import build
 from broker_core.raft.observer_events import QuorumAnswer
 from broker_core.raft.quorum_values import ReplicaIdentity
-from broker_core.raft.voter_messages import LISTENER_NAME, answer_message, read_request
+from broker_core.raft.voter_messages import answer_message, read_request
 from broker_core.server.answer_memory import AnswerMemory
 from broker_core.server.connection_quota import ConnectionLimits, ConnectionQuota
 from broker_core.server.connection_services import ConnectionServices
 from broker_core.server.open_connections import OpenConnections
+from broker_core.server.quorum.peer_dialer import PeerDialer
 from broker_core.server.quorum.quorum_answers import (
     API_VERSIONS,
     DESCRIBE_CLUSTER,
@@ -46,6 +50,9 @@ from broker_core.server.steady_clock import SteadyClock
 from broker_core.server.tcp_listener import TcpListener
 from broker_core.storage.os_file_system import OsFileSystem
 
+if TYPE_CHECKING:
+    from broker_core.server.client_login import ClientLogin
+
 
 class QuorumServer:
     """The constructor binds the port and opens the directory; it raises BrokerUnavailableError and
@@ -59,20 +66,12 @@ class QuorumServer:
         on_end: Callable[[Exception], None],
         on_committed: Callable[[], None] = lambda: None,
     ) -> None:
-        address = settings.address
-        listener = Listener(
-            name=LISTENER_NAME,
-            protocol=SecurityProtocol.PLAINTEXT,
-            host=address.host,
-            port=address.port,
-            advertised=address,
-        )
-        config = BrokerConfig(listeners=(listener,), node_id=settings.node_id)
+        config = BrokerConfig(listeners=(settings.listener,), node_id=settings.node_id)
         self._clock = SteadyClock()
         self._memory = AnswerMemory(MAX_UNSENT_ANSWER_BYTES)
         self._connections = OpenConnections(self._clock, self._memory, max_idle_ms=config.connections_max_idle_ms)
-        self._frame_bytes = config.socket_request_max_bytes
-        self._listener = TcpListener(listener, config)
+        self._config = config
+        self._listener = TcpListener(settings.listener, config)
         fs, path = OsFileSystem(), os.path.abspath(settings.log_dir)
         os.makedirs(path, exist_ok=True)
         fs.sync_directory(os.path.dirname(path))
@@ -98,6 +97,11 @@ class QuorumServer:
         return self.node.committed
 
     @property
+    def dialer(self) -> PeerDialer:
+        """To controllers."""
+        return self.node.dialer
+
+    @property
     def leader_address(self) -> BrokerAddress | None:
         """Of the active controller, None while nobody is known to lead."""
         return self.node.settings.voters.get(self.node.voter.election.leader_id)
@@ -108,13 +112,30 @@ class QuorumServer:
             clock=self._clock,
             memory=self._memory,
             observer=None,
-            max_frame_bytes=self._frame_bytes,
+            max_frame_bytes=self._config.socket_request_max_bytes,
             on_gone=lambda connection_id: None,
         )
         quota = ConnectionQuota(ConnectionLimits(total=2**31 - 1, per_address=2**31 - 1))
         ids = itertools.count()
-        self._listener.start(services, self._connections, quota, next_id=partial(next, ids), new_login=None)
+        self._listener.start(
+            services,
+            self._connections,
+            quota,
+            next_id=partial(next, ids),
+            new_login=self._logins(),
+            watches_certificates=True,
+        )
         self.node.start()
+
+    def _logins(self) -> Callable[[], ClientLogin] | None:
+        login = self._listener.listener.login
+        if login is None:
+            return None
+        # Imported only for a listener with a login: the SCRAM libraries load slowly.
+        from broker_core.server.listener_logins import new_logins
+
+        committed = self.node.committed
+        return new_logins(login, self._config, lambda: committed.image.scram_credentials, SystemEntropy())
 
     async def stop(self) -> None:
         await self.node.stop()

@@ -5,6 +5,8 @@ controller.quorum.voters=1@host-1:9093,2@host-2:9093,3@host-3:9093
 log.dirs=/data/controller                     metadata.log.dir overrides it
 controller.quorum.fetch.timeout.ms, .election.timeout.ms, .election.backoff.max.ms, .request.timeout.ms,
 .retry.backoff.ms
+listener.security.protocol.map, sasl.mechanism.controller.protocol, listener.name.<name>.*, sasl.*, ssl.*   of the
+controller listener: its own side and how this node connects to others (broker/settings/link_security)
 metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms, metadata.max.idle.interval.ms
 num.partitions, default.replication.factor, min.insync.replicas, unclean.leader.election.enable,
 broker.session.timeout.ms, auto.leader.rebalance.enable, leader.imbalance.check.interval.seconds,
@@ -18,6 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from broker_core.broker.settings.link_security import LinkSecurity, controller_listener_name, links_to_controllers
+from broker_core.broker.settings.listener_settings import Listener, controller_listener
 from broker_core.controller.cluster_controller import ControllerTimings
 from broker_core.controller.cluster_facts import ClusterDefaults
 from broker_core.model.client_settings import BrokerAddress
@@ -28,7 +32,6 @@ from broker_core.raft.quorum_values import QuorumTimings
 
 VOTERS: Final = "controller.quorum.voters"
 _VOTER: Final = re.compile(r"(?P<id>\d{1,10})@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d{1,5})")
-_PROTOCOLS: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _MAX_PORT: Final = 65_535
 _OTHERS: Final = {
     "metadata.log.max.record.bytes.between.snapshots": "snapshot_bytes",
@@ -63,10 +66,12 @@ USED_BY_QUORUM: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSettings:
-    """`voters` by id; this node listens on its own address among them."""
+    """`voters` by id; this node listens on its own address among them. `links`: to the other voters."""
 
     node_id: int
     voters: Mapping[int, BrokerAddress]
+    listener: Listener
+    links: LinkSecurity
     log_dir: str
     timings: QuorumTimings
     snapshot_bytes: int = 20 * 1024 * 1024
@@ -87,11 +92,14 @@ def parse_quorum_settings(given: Mapping[str, str], *, is_broker: bool = False) 
     voters = parse_voters(_required(given, VOTERS))
     if node_id not in voters:
         raise InvalidConfigError(f"node.id is {node_id}, which is not among {VOTERS}", setting="node.id")
+    listener, links = _security(given, voters, node_id)
     log_dirs = items_of(given.get("metadata.log.dir") or given.get("log.dirs") or _required(given, "log.dir"))
     timings = {field: _number(given, setting, at_least=1) for setting, field in _TIMINGS.items() if setting in given}
     return QuorumSettings(
         node_id=node_id,
         voters=voters,
+        listener=listener,
+        links=links,
         log_dir=next(iter(log_dirs)),
         timings=QuorumTimings(**timings),
         defaults=_cluster_defaults(given),
@@ -136,21 +144,24 @@ def _refuse_what_is_not_there(given: Mapping[str, str], *, is_broker: bool) -> N
     if given.get("authorizer.class.name", "").strip():
         name = "authorizer.class.name"
         raise invalid_value(name, given[name], "controllers have no authorizer here: everything would be allowed")
-    require_plaintext_controllers(given)
 
 
-def require_plaintext_controllers(given: Mapping[str, str]) -> None:
-    """Raises InvalidConfigError."""
-    name = next(iter(items_of(given.get("controller.listener.names", ""))), "PLAINTEXT")
-    protocols = dict(
-        item.upper().split(":", 1) for item in items_of(given.get("listener.security.protocol.map", "")) if ":" in item
-    )
-    protocol = protocols.get(name.upper(), name.upper() if name.upper() in _PROTOCOLS else "PLAINTEXT")
-    if protocol != "PLAINTEXT":
-        raise InvalidConfigError(
-            f"the controller listener {name} is {protocol}, and this version has neither TLS nor logins there",
-            setting="listener.security.protocol.map",
+def _security(
+    given: Mapping[str, str], voters: Mapping[int, BrokerAddress], node_id: int
+) -> tuple[Listener, LinkSecurity]:
+    """Of the controller listener; and how this node connects to those of others."""
+    complaints: list[str] = []
+    listener = controller_listener(given, controller_listener_name(given), voters[node_id], complaints)
+    links = links_to_controllers(given, complaints)
+    if links.sasl is not None and links.sasl.mechanism.startswith("SCRAM") and len(voters) > 1:
+        complaints.append(
+            f"sasl.mechanism.controller.protocol={links.sasl.mechanism}: controllers cannot log in at each other by "
+            "SCRAM, whose users are in the log that they have to elect a leader for; use PLAIN with TLS, or SSL with "
+            "ssl.client.auth=required. Brokers may log in at controllers by SCRAM."
         )
+    if complaints:
+        raise InvalidConfigError("; ".join(complaints), complaints=tuple(complaints))
+    return listener, links
 
 
 def parse_voters(text: str) -> dict[int, BrokerAddress]:

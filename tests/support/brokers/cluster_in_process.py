@@ -33,10 +33,13 @@ _SETTINGS = {
 
 
 class ClusterInProcess:
-    """`with ClusterInProcess(path) as cluster:` all nodes are ready."""
+    """`with ClusterInProcess(path) as cluster:` all nodes are ready. `settings`: further ones of the nodes; `listener`:
+    of clients, with `client_settings` as they need them."""
 
-    def __init__(self, path, count=3):
+    def __init__(self, path, count=3, *, settings=None, listener="PLAINTEXT", client_settings=None):
         self._path, self._count = path, count
+        self._settings, self._listener = settings or {}, listener
+        self._client_settings = client_settings or {}
         ports = free_ports(2 * count)
         self._ports = {number + 1: (ports[2 * number], ports[2 * number + 1]) for number in range(count)}
         self._loop = asyncio.new_event_loop()
@@ -64,10 +67,16 @@ class ClusterInProcess:
     def bootstrap_servers(self):
         return ",".join(f"127.0.0.1:{port}" for port, _ in self._ports.values())
 
-    def client(self, *, only=None):
-        """Of all nodes, or of one."""
+    def client(self, *, only=None, **given):
+        """Of all nodes, or of one. `__` in a setting's name stands for a dot."""
         servers = self.bootstrap_servers if only is None else f"127.0.0.1:{self._ports[only][0]}"
-        return open_remote(parse_client_settings({"bootstrap.servers": servers}))
+        named = {name.replace("__", "."): value for name, value in given.items()}
+        return open_remote(parse_client_settings({"bootstrap.servers": servers, **self._client_settings, **named}))
+
+    @property
+    def controllers(self):
+        """Addresses of all controller listeners."""
+        return [f"127.0.0.1:{port}" for _, port in self._ports.values()]
 
     def start(self, node_id):
         self._run(self._start_all([node_id]))
@@ -113,8 +122,9 @@ class ClusterInProcess:
             **_SETTINGS,
             "node.id": str(node_id),
             "controller.quorum.voters": voters,
-            "listeners": f"PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}",
+            "listeners": f"{self._listener}://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}",
             "log.dirs": str(self._path / str(node_id)),
+            **self._settings,
         }
 
     async def _start_all(self, node_ids):

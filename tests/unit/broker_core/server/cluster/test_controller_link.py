@@ -11,6 +11,7 @@ from broker_core.model.client_settings import BrokerAddress
 from broker_core.protocol.api_table import message_types
 from broker_core.protocol.message_builder import build
 from broker_core.server.cluster.controller_link import ControllerLink
+from broker_core.server.quorum.peer_dialer import PeerDialer
 
 ALLOCATE = 67
 REQUEST = build(message_types(ALLOCATE, 0).request, {"broker_id": 1, "broker_epoch": 5})
@@ -35,7 +36,7 @@ def asked(leader, *, timeout_seconds=20):
 
     async def run():
         over = asyncio.Event()
-        link = ControllerLink(leader, timeout_seconds=timeout_seconds)
+        link = ControllerLink(leader, PeerDialer(), timeout_seconds=timeout_seconds)
 
         def tell(what):
             told.append(what)

@@ -6,6 +6,7 @@ from broker_core.replication.replica_messages import PartitionId
 from broker_core.replication.replication_values import FetchPosition
 from broker_core.server.cluster.leader_fetcher import LeaderFetcher
 from broker_core.server.cluster.replica_limits import ReplicaLimits
+from broker_core.server.quorum.peer_dialer import PeerDialer
 
 POSITION = FetchPosition(leader_epoch=0, fetch_offset=0, last_fetched_epoch=-1, log_start_offset=0)
 
@@ -38,7 +39,10 @@ def test_a_fault_in_the_handling_of_a_replica_does_not_end_the_fetching(caplog):
         replicas = FaultyReplicas()
         nobody = BrokerAddress(host="127.0.0.1", port=1)
         fetcher = LeaderFetcher(
-            1, 2, ReplicaLimits(), replicas, address_of=lambda broker_id: nobody, broker_epoch=lambda: 5
+            *(1, 2, ReplicaLimits(), replicas),
+            address_of=lambda broker_id: nobody,
+            dialer=PeerDialer(),
+            broker_epoch=lambda: 5,
         )
         await asyncio.wait_for(replicas.again.wait(), 30)
         fetcher.close()

@@ -17,6 +17,7 @@ from broker_core.raft.quorum_values import QuorumTimings
 from broker_core.server.quorum.cluster_id_question import ask_cluster_id
 from broker_core.server.quorum.observer_node import ObserverNode
 from broker_core.server.quorum.observer_settings import ObserverSettings
+from broker_core.server.quorum.peer_dialer import PeerDialer
 from broker_core.server.quorum.quorum_server import QuorumServer
 from broker_core.server.quorum.quorum_settings import parse_quorum_settings
 
@@ -129,7 +130,7 @@ def test_it_ends_at_the_quorum_of_another_cluster(controller, tmp_path):
 def test_the_cluster_is_that_of_the_first_controller_that_answers(controller):
     (nobody,) = free_ports(1)
     addresses = parse_client_settings({"bootstrap.servers": f"127.0.0.1:{nobody},{controller.address}"})
-    assert asyncio.run(ask_cluster_id(addresses.bootstrap_servers)) == CLUSTER_ID
+    assert asyncio.run(ask_cluster_id(addresses.bootstrap_servers, PeerDialer())) == CLUSTER_ID
 
 
 def test_it_finds_the_next_active_controller_when_one_goes(tmp_path):

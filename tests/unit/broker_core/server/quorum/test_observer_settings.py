@@ -48,7 +48,7 @@ def test_static_voters_are_controllers_whose_ids_are_known():
         ({"controller_listener_names": None}, "controller.listener.names is missing"),
         ({"controller_listener_names": "PLAINTEXT"}, "has none of them in listeners"),
         ({"controller_quorum_voters": "4@host-4:9093"}, "node 4 is not a controller"),
-        ({"listener_security_protocol_map": "CONTROLLER:SASL_SSL"}, "CONTROLLER is SASL_SSL"),
+        ({"listener_security_protocol_map": "CONTROLLER:SASL_SSL"}, "CONTROLLER asks for a login"),
     ],
 )
 def test_what_is_missing_or_not_there_yet_is_refused_by_name(others, words):

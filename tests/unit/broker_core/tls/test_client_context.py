@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_core.client.tls_context import tls_context
 from broker_core.model.client_settings import TlsSettings
 from broker_core.model.exceptions import AuthenticationError
+from broker_core.tls.client_context import client_tls_context
 
 PEMS = Path(__file__).parents[3] / "golden" / "tls"
 KEY_AND_CERTIFICATE = (PEMS / "client.pem").read_text()
@@ -19,14 +19,14 @@ def trusted_names(context):
 
 
 def test_a_brokers_certificate_must_match_its_host_name():
-    context = tls_context(TlsSettings())
+    context = client_tls_context(TlsSettings())
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
 def test_without_host_name_verification_the_chain_is_still_verified():
-    context = tls_context(TlsSettings(verifies_host_name=False))
+    context = client_tls_context(TlsSettings(verifies_host_name=False))
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert not context.check_hostname
 
@@ -40,7 +40,7 @@ def test_without_host_name_verification_the_chain_is_still_verified():
     ],
 )
 def test_only_the_given_certificates_are_trusted(settings):
-    assert trusted_names(tls_context(settings)) == ["streamlog test authority"]
+    assert trusted_names(client_tls_context(settings)) == ["streamlog test authority"]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_only_the_given_certificates_are_trusted(settings):
     ],
 )
 def test_the_tls_versions_can_be_chosen(versions, least, most):
-    context = tls_context(TlsSettings(versions=versions))
+    context = client_tls_context(TlsSettings(versions=versions))
     assert (context.minimum_version, context.maximum_version) == (least, most)
 
 
@@ -65,7 +65,7 @@ def test_the_tls_versions_can_be_chosen(versions, least, most):
 )
 def test_a_key_comes_from_a_file_or_an_inline_setting(settings, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    tls_context(settings)
+    client_tls_context(settings)
     assert list(tmp_path.iterdir()) == [], "a private key was left behind"
 
 
@@ -83,5 +83,5 @@ def test_a_key_comes_from_a_file_or_an_inline_setting(settings, monkeypatch, tmp
 )
 def test_unusable_tls_files_are_reported_with_their_setting(settings, said):
     with pytest.raises(AuthenticationError, match=said) as caught:
-        tls_context(settings)
+        client_tls_context(settings)
     assert "secret" not in caught.value.message

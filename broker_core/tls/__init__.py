@@ -1,0 +1,1 @@
+"""Certificates as TLS contexts, for every door that has a socket; what a failed handshake means."""
