@@ -31,7 +31,13 @@ def forking() -> multiprocessing.context.ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     # What a process of the sink imports takes longer than what it does.
     context.set_forkserver_preload(
-        ["fuzz.worker_process", "fuzz.batches", "exactly_once.sink_process", "warm_workers.imported_early"]
+        [
+            "fuzz.worker_process",
+            "fuzz.batches",
+            "exactly_once.sink_process",
+            "warm_workers.imported_early",
+            "warm_workers.frozen_heap",
+        ]
     )
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS.parent), str(TESTS), *([before] if before else [])])

@@ -8,11 +8,11 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from support.brokers.reachable_broker import LISTENERS, PASSWORD, PEMS, USER, ReachableBroker, free_ports
+from support.runs.warm_process import start_warm
 
 START_SECONDS = 30
 STOP_SECONDS = 30
@@ -33,9 +33,8 @@ class ServedBroker(ReachableBroker):
         self.start()
 
     def start(self):
-        command = [sys.executable, "-m", "broker_core.cli.main", "broker", "--config", str(self._configuration)]
         with (self.folder / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self._process = start_warm(["broker", "--config", self._configuration], stdout=log, stderr=log)
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
             assert self._process.poll() is None, f"the broker ended with {self._process.returncode}: {self.log_end()}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.clients.confluent_clients import read_all
+from support.runs.warm_process import start_warm_node
 
 from broker_core.client.cluster_client import open_remote
 from broker_core.model.client_settings import parse_client_settings
@@ -33,7 +34,8 @@ class TestedCluster(LocalCluster):
     __test__ = False
 
     def __init__(self, folder: Path, *, node_count=3, settings=None):
-        super().__init__(open_layout(folder, node_count=node_count, settings=settings, is_port_random=True))
+        layout = open_layout(folder, node_count=node_count, settings=settings, is_port_random=True)
+        super().__init__(layout, start_process=start_warm_node)
         self._names = itertools.count()
 
     def bootstrap(self, listener="PLAINTEXT"):

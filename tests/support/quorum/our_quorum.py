@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from support.brokers.reachable_broker import free_ports
+from support.runs.warm_process import WarmProcess, start_warm
 
 from broker_core.client.quorum_description import describe_quorum
 from broker_core.model.client_settings import parse_client_settings
@@ -29,7 +29,7 @@ class OurQuorum:
         self.node_ids = range(1, first + node_count)
         own = zip(range(first, first + node_count), free_ports(node_count), strict=True)
         self.ports = {**(other_ports or {}), **dict(own)}
-        self._processes: dict[int, subprocess.Popen] = {}
+        self._processes: dict[int, WarmProcess] = {}
 
     def __enter__(self):
         return self
@@ -64,9 +64,8 @@ class OurQuorum:
             folder = self.folder / str(node_id)
             properties = self.properties(node_id)
             with (folder / "node.log").open("ab") as log:
-                self._processes[node_id] = subprocess.Popen(
-                    [sys.executable, "-m", "broker_core.cli.main", "quorum", "serve", "--config",
-                     str(properties), "--cluster-id", self.cluster_id],
+                self._processes[node_id] = start_warm(
+                    ["quorum", "serve", "--config", properties, "--cluster-id", self.cluster_id],
                     stdout=subprocess.PIPE, stderr=log, text=True,
                 )  # fmt: skip
         for node_id in node_ids or self.node_ids:

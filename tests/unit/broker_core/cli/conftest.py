@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 
 import pytest
+from support.cluster.tested_cluster import TestedCluster
 
 from broker_core.cli.command_line import run
 
@@ -43,3 +44,10 @@ def streamlog(capsysbinary, monkeypatch, log_path):
         return CommandOutcome(status=status, out=captured.out, err=captured.err.decode())
 
     return call
+
+
+@pytest.fixture
+def streamlog_cluster(tmp_path):
+    """In place of the plugin's, whose nodes take longer to start."""
+    with TestedCluster(tmp_path / "cluster") as cluster:
+        yield cluster
