@@ -21,9 +21,9 @@ from broker_core.broker.callback_errors import OnError
 from broker_core.broker.cluster_view import ClusterView, SingleNodeView
 from broker_core.broker.controller_port import ControllerPort
 from broker_core.broker.coordination.coordinators import NodeCoordinators
-from broker_core.broker.coordination.group_service import GroupService
+from broker_core.broker.coordination.group_coordinators import GroupCoordinators
+from broker_core.broker.coordination.transaction_coordinators import TransactionCoordinators
 from broker_core.broker.coordination.transaction_peers import TransactionPeers
-from broker_core.broker.coordination.transaction_service import TransactionService
 from broker_core.broker.node_directory import NodeDirectory
 from broker_core.broker.node_quotas import NodeQuotas
 from broker_core.broker.parked_fetches import ParkedFetches
@@ -84,8 +84,8 @@ class BrokerNode:
 
     topics: TopicStore
     replicas: ReplicaManager
-    groups: GroupService
-    transactions: TransactionService
+    groups: GroupCoordinators
+    transactions: TransactionCoordinators
     authorizer: Authorizer | None
     cluster: ClusterView
     directory_path: str

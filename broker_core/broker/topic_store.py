@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 from broker_core.broker.callback_errors import OnError, log_all_callback_errors, log_callback_errors
 from broker_core.cluster import TopicDescription
+from broker_core.log_directory.internal_topics import INTERNAL_TOPIC_CONFIGS
 from broker_core.log_directory.partition_folders import PartitionFolders
 from broker_core.log_directory.topic_catalog import MetadataChanges, TopicPlan
 from broker_core.log_directory.topic_configs import TopicConfigs
@@ -125,6 +126,35 @@ class TopicStore:
             on_reply,
             on_error,
             after=self._folders.make_all,
+        )
+
+    @property
+    def is_shared(self) -> bool:
+        """Other brokers have a part in the topics: what this image does not have yet may exist."""
+        return False
+
+    def internal_partition_count(self, name: str) -> int:
+        """Partitions of an internal topic, as it is or as `make_internal_topic` would create it."""
+        topic = self.image.topics.get(name)
+        return self._new_internal_count(name) if topic is None else topic.partition_count
+
+    def _new_internal_count(self, name: str) -> int:
+        """One: embedded processes, which use the same directory, have one coordinator of each kind."""
+        return 1
+
+    def _new_internal_configs(self, name: str) -> Mapping[str, str]:
+        return INTERNAL_TOPIC_CONFIGS
+
+    def make_internal_topic(
+        self, name: str, *, on_reply: Callable[[TopicDescription], None], on_error: OnError
+    ) -> None:
+        """Creates it as its coordinators need it. `on_error` gets the errors of `create_topic`."""
+        self.create_topic(
+            name,
+            partition_count=self._new_internal_count(name),
+            configs=self._new_internal_configs(name),
+            on_reply=on_reply,
+            on_error=on_error,
         )
 
     def check_create_topic(self, name: str, *, partition_count: int, configs: Mapping[str, str]) -> TopicDescription:

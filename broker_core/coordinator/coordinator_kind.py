@@ -72,8 +72,8 @@ class CoordinatorKind(Generic[State, Record]):
                 where = f"the record at offset {event.offset}" if isinstance(event, StoredRecord) else "a marker"
                 raise type(error)(f"{self.partition}: {where}: {error.message}", **error.fields) from error
 
-    def load(self, newest: NewestRecords) -> State:
-        """The state that a whole log adds up to. Raises CorruptDataError."""
-        state = self.begin()
-        self.replay_events(state, newest.events())
-        return state
+    def load(self, newest: NewestRecords, state: State | None = None) -> State:
+        """The state that a whole log adds up to, in an empty `state` if one is given. Raises CorruptDataError."""
+        loaded = self.begin() if state is None else state
+        self.replay_events(loaded, newest.events())
+        return loaded

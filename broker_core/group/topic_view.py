@@ -1,6 +1,7 @@
 """The topics as the groups of a coordinator see them: ids, partition counts, and a hash of both.
 
-The view changes only by `refresh`, so each decision of a group sees one state of the metadata.
+The view changes only by `refresh`, so each decision of a group sees one state of the metadata. The coordinators of a
+node share one.
 """
 
 from __future__ import annotations
@@ -28,18 +29,27 @@ class TopicView:
         self._facts: dict[str, TopicFacts] = {}
         self._names: dict[UUID, str] = {}
         self.version = 0
-        """Grows with each refresh."""
+        """Grows with each change."""
+        self.grown_in = 0
+        """The newest version that has a topic which the one before did not have."""
         self.refresh()
 
     def refresh(self) -> bool:
-        """Takes the current topics; returns whether there is a new one."""
-        known = self._names.keys()
-        self._facts = dict(self._source())
-        names = {facts.topic_id: name for name, facts in self._facts.items()}
-        has_new = bool(names.keys() - known)
-        self._names = names
+        """Takes the current topics; returns whether something has changed."""
+        facts = dict(self._source())
+        if facts == self._facts:
+            return False
+        names = {each.topic_id: name for name, each in facts.items()}
         self.version += 1
-        return has_new
+        if names.keys() - self._names.keys():
+            self.grown_in = self.version
+        self._facts, self._names = facts, names
+        return True
+
+    @property
+    def facts(self) -> Mapping[str, TopicFacts]:
+        """Of all topics, by name: the same object until they change."""
+        return self._facts
 
     def names(self) -> Iterable[str]:
         return self._facts.keys()

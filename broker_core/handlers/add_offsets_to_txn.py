@@ -12,9 +12,9 @@ from kio.schema.errors import ErrorCode
 from broker_core.cluster import TransactionalProducer
 from broker_core.handlers.call import Call
 from broker_core.handlers.transaction_errors import transaction_error
-from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
+from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from broker_core.txn.transaction_steps import OLD_CLIENT_VERSION
 
 _FIRST_VERSION_WITH_FENCED: Final = 2
@@ -36,13 +36,18 @@ def handle(call: Call) -> None:
         knows_fenced = call.version >= _FIRST_VERSION_WITH_FENCED
         call.respond(error_code=transaction_error(error, knows_fenced=knows_fenced))
 
-    call.node.transactions.add_partitions(
+    node = call.node
+    if node.topics.is_shared and CONSUMER_OFFSETS_TOPIC not in node.topics.image.topics:
+        # Not known here yet: its partition of the group is not known either, nor who would get the marker.
+        call.respond(error_code=ErrorCode.coordinator_load_in_progress)
+        return
+    node.transactions.of(message.transactional_id).add_partitions(
         TransactionalProducer(
             transactional_id=message.transactional_id,
             producer_id=message.producer_id,
             producer_epoch=message.producer_epoch,
         ),
-        [CONSUMER_OFFSETS_PARTITION],
+        [node.groups.partition_of(message.group_id)],
         client_version=OLD_CLIENT_VERSION,
         on_done=lambda: call.respond(error_code=ErrorCode.none),
         on_error=refused,

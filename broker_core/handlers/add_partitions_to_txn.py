@@ -2,7 +2,7 @@
 
 Clients use versions up to 3, for one transaction; from 4 on it is a request among brokers, for several, and may ask
 whether the partitions are in it (`verify_only`). One refused or unknown partition refuses the others with
-OPERATION_NOT_ATTEMPTED. Internal topics are refused to all users.
+OPERATION_NOT_ATTEMPTED. Internal topics are refused to all users; a broker adds the one of committed offsets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker_core.handlers.transaction_errors import transaction_error
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import TopicPartition
-from broker_core.model.topic_name import is_internal_topic
+from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC, is_internal_topic
 from broker_core.txn.transaction_steps import CLIENT_VERSION, OLD_CLIENT_VERSION
 
 _FIRST_VERSION_OF_BROKERS: Final = 4
@@ -101,7 +101,7 @@ def _add(
     if not producer.transactional_id:
         on_errors(dict.fromkeys(partitions, ErrorCode.invalid_request))
         return
-    call.node.transactions.add_partitions(
+    call.node.transactions.of(producer.transactional_id).add_partitions(
         producer,
         partitions,
         client_version=client_version,
@@ -115,7 +115,7 @@ def _verify(call: Call, producer: TransactionalProducer, topics: Any, on_errors:
     if not producer.transactional_id:
         on_errors(dict.fromkeys(partitions, ErrorCode.invalid_request))
         return
-    call.node.transactions.partitions_outside(
+    call.node.transactions.of(producer.transactional_id).partitions_outside(
         producer,
         partitions,
         on_reply=lambda outside: on_errors(dict.fromkeys(outside, ErrorCode.transaction_abortable)),
@@ -131,7 +131,8 @@ def _refused(call: Call, topics: Any, *, checks_access: bool) -> dict[TopicParti
     refused: dict[TopicPartition, ErrorCode] = {}
     for topic in topics:
         known = call.node.topics.image.topics.get(topic.name)
-        is_refused = is_internal_topic(topic.name) or (
+        is_committed_offsets = topic.name == CONSUMER_OFFSETS_TOPIC and not checks_access
+        is_refused = (is_internal_topic(topic.name) and not is_committed_offsets) or (
             checks_access and not call.is_allowed(Operation.WRITE, ResourceType.TOPIC, topic.name)
         )
         for number in topic.partitions:

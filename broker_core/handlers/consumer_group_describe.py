@@ -6,7 +6,8 @@ group's members. Classic groups are not found: see DescribeGroups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -17,6 +18,7 @@ from broker_core.group.consumer.consumer_effects import (
     DescribedTopicPartitions,
 )
 from broker_core.handlers.call import Call
+from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.handlers.topic_answers import NOT_ASKED_FOR
 from broker_core.model.access_control import Operation, ResourceType, operations_bit_field
 from broker_core.model.exceptions import StreamlogError
@@ -25,25 +27,28 @@ _CLASSIC, _MODERN = 0, 1
 
 
 def handle(call: Call) -> None:
-    refusals, allowed = [], []
+    refusals, allowed = [], dict[str, None]()
     for group_id in call.message.group_ids:
         if not call.is_allowed(Operation.DESCRIBE, ResourceType.GROUP, group_id):
             refusals.append(_refusal(group_id, ErrorCode.group_authorization_failed))
         elif not group_id:
             refusals.append(_refusal(group_id, ErrorCode.invalid_group_id))
         else:
-            allowed.append(group_id)
+            allowed[group_id] = None
+    gathered = GatheredAnswers(allowed, lambda answers: call.respond(groups=[*refusals, *answers.values()]))
+    for group_id in allowed:
+        _describe(call, group_id, partial(gathered.add, group_id))
 
-    def answered(groups: tuple[DescribedConsumerGroup, ...]) -> None:
-        call.respond(groups=[*refusals, *(_answer(call, group) for group in groups)])
+
+def _describe(call: Call, group_id: str, answer: Callable[[dict[str, Any]], None]) -> None:
+    def described(group: DescribedConsumerGroup) -> None:
+        answer(_answer(call, group))
 
     def refused(error: StreamlogError) -> None:
-        call.respond(groups=[*refusals, *(_refusal(group_id, error.error_code) for group_id in allowed)])
+        answer(_refusal(group_id, error.error_code))
 
-    call.node.groups.look(
-        lambda coordinator: tuple(coordinator.describe_consumer_group(group_id) for group_id in allowed),
-        answered,
-        refused,
+    call.node.groups.of(group_id).look(
+        lambda coordinator: coordinator.describe_consumer_group(group_id), described, refused
     )
 
 

@@ -36,7 +36,7 @@ def handle(call: Call) -> None:
     def refused(error: StreamlogError) -> None:
         call.respond(error_code=error.error_code, error_message=error.message)
 
-    call.node.groups.request(
+    call.node.groups.of(request.group_id).request(
         lambda coordinator, ticket, now_ms: coordinator.on_consumer_heartbeat(ticket, request, now_ms),
         answered,
         refused,

@@ -37,6 +37,6 @@ def _delete(call: Call, group_id: str, answer: partial[None]) -> None:
     def refused(error: StreamlogError) -> None:
         answer(error.error_code)
 
-    call.node.groups.request(
+    call.node.groups.of(group_id).request(
         lambda coordinator, ticket, now_ms: coordinator.delete_group(ticket, group_id), answered, refused
     )

@@ -5,12 +5,15 @@ see ConsumerGroupDescribe."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
 from broker_core.group.group_descriptions import DescribedGroup
 from broker_core.handlers.call import Call
+from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.handlers.topic_answers import NOT_ASKED_FOR
 from broker_core.model.access_control import Operation, ResourceType, operations_bit_field
 from broker_core.model.exceptions import StreamlogError
@@ -25,15 +28,19 @@ def handle(call: Call) -> None:
         _refusal(group_id, ErrorCode.group_authorization_failed) for group_id in group_ids if group_id not in allowed
     ]
 
-    def answered(groups: tuple[DescribedGroup, ...]) -> None:
-        call.respond(groups=[*refusals, *(_answer(call, group) for group in groups)])
+    gathered = GatheredAnswers(allowed, lambda answers: call.respond(groups=[*refusals, *answers.values()]))
+    for group_id in allowed:
+        _describe(call, group_id, partial(gathered.add, group_id))
+
+
+def _describe(call: Call, group_id: str, answer: Callable[[dict[str, Any]], None]) -> None:
+    def described(group: DescribedGroup) -> None:
+        answer(_answer(call, group))
 
     def refused(error: StreamlogError) -> None:
-        call.respond(groups=[*refusals, *(_refusal(group_id, error.error_code) for group_id in allowed)])
+        answer(_refusal(group_id, error.error_code))
 
-    call.node.groups.look(
-        lambda coordinator: tuple(coordinator.describe(group_id) for group_id in allowed), answered, refused
-    )
+    call.node.groups.of(group_id).look(lambda coordinator: coordinator.describe(group_id), described, refused)
 
 
 def _refusal(group_id: str, error_code: ErrorCode) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from broker_core.handlers.call import Call
+from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 from broker_core.txn.txn_records import TransactionValue
@@ -15,29 +17,29 @@ from broker_core.txn.txn_records import TransactionValue
 
 def handle(call: Call) -> None:
     asked = call.message.transactional_ids
-    allowed = {
-        each: call.is_allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each) for each in dict.fromkeys(asked)
-    }
+    gathered = GatheredAnswers(
+        asked, lambda answers: call.respond(transaction_states=[answers[each] for each in asked])
+    )
+    for each in dict.fromkeys(asked):
+        _describe(call, each, partial(gathered.add, each))
 
-    def described(values: Mapping[str, TransactionValue]) -> None:
-        call.respond(transaction_states=[_state(call, each, allowed[each], values.get(each)) for each in asked])
+
+def _describe(call: Call, transactional_id: str, answer: Callable[[dict[str, Any]], None]) -> None:
+    def described(value: TransactionValue | None) -> None:
+        answer(_state(call, transactional_id, value))
 
     def refused(error: StreamlogError) -> None:
-        call.respond(
-            transaction_states=[
-                _refusal(each, error.error_code if allowed[each] else ErrorCode.transactional_id_authorization_failed)
-                for each in asked
-            ]
-        )
+        answer(_refusal(transactional_id, error.error_code))
 
-    call.node.transactions.describe([each for each in allowed if allowed[each]], described, refused)
+    if not call.is_allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        answer(_refusal(transactional_id, ErrorCode.transactional_id_authorization_failed))
+    elif not transactional_id:
+        answer(_refusal(transactional_id, ErrorCode.invalid_request))
+    else:
+        call.node.transactions.of(transactional_id).value_of(transactional_id, described, refused)
 
 
-def _state(call: Call, transactional_id: str, is_allowed: bool, value: TransactionValue | None) -> dict[str, Any]:
-    if not is_allowed:
-        return _refusal(transactional_id, ErrorCode.transactional_id_authorization_failed)
-    if not transactional_id:
-        return _refusal(transactional_id, ErrorCode.invalid_request)
+def _state(call: Call, transactional_id: str, value: TransactionValue | None) -> dict[str, Any]:
     if value is None:
         return _refusal(transactional_id, ErrorCode.transactional_id_not_found)
     topics: dict[str, list[int]] = {}

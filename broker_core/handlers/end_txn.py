@@ -34,7 +34,7 @@ def handle(call: Call) -> None:
     def refused(error: StreamlogError) -> None:
         _refuse(call, transaction_error(error, knows_fenced=call.version >= _FIRST_VERSION_WITH_FENCED))
 
-    call.node.transactions.end(
+    call.node.transactions.of(message.transactional_id).end(
         TransactionalProducer(
             transactional_id=message.transactional_id,
             producer_id=message.producer_id,

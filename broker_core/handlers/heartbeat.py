@@ -32,6 +32,6 @@ def handle(call: Call) -> None:
         is_loading = error.error_code is ErrorCode.coordinator_load_in_progress
         call.respond(error_code=ErrorCode.none if is_loading else error.error_code)
 
-    call.node.groups.request(
+    call.node.groups.of(request.group_id).request(
         lambda coordinator, ticket, now_ms: coordinator.on_heartbeat(ticket, request, now_ms), answered, refused
     )

@@ -37,11 +37,18 @@ def handle(call: Call) -> None:
     def refused(error: StreamlogError) -> None:
         _refuse(call, transaction_error(error, knows_fenced=call.version >= _FIRST_VERSION_WITH_FENCED))
 
-    call.node.transactions.init_producer_id(
+    def answered(given: ProducerIdAndEpoch) -> None:
+        call.respond(producer_id=given.producer_id, producer_epoch=given.producer_epoch)
+
+    transactions = call.node.transactions
+    if transactional_id is None:
+        transactions.new_producer_id(answered, refused)
+        return
+    transactions.of(transactional_id).init_producer_id(
         transactional_id,
         timeout_ms=milliseconds_of(call.message.transaction_timeout),
         expected=None if producer_id == NO_PRODUCER_ID else known,
-        on_reply=lambda given: call.respond(producer_id=given.producer_id, producer_epoch=given.producer_epoch),
+        on_reply=answered,
         on_error=refused,
     )
 

@@ -39,7 +39,7 @@ def handle(call: Call) -> None:
     def refused(error: StreamlogError) -> None:
         call.respond(error_code=error.error_code)
 
-    call.node.groups.request(
+    call.node.groups.of(request.group_id).request(
         lambda coordinator, ticket, now_ms: coordinator.on_leave(ticket, request, now_ms),
         lambda reply: _respond(call, reply),
         refused,

@@ -1,14 +1,17 @@
 """ListGroups (16), versions 0 to 5: the groups of all protocols, from version 4 on by state, from 5 on by type.
 
-Leaves out groups that the client may not describe, unless it may describe the cluster.
+Clients ask each broker: the groups are those whose coordinator is here. Leaves out groups that the client may not
+describe, unless it may describe the cluster.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker_core.group.group_descriptions import ListedGroup
 from broker_core.handlers.call import Call
 from broker_core.model.access_control import Operation, ResourceType
-from broker_core.model.exceptions import NotCoordinatorError, StreamlogError
+from broker_core.model.exceptions import StreamlogError
 
 
 def handle(call: Call) -> None:
@@ -16,17 +19,14 @@ def handle(call: Call) -> None:
     types = tuple(call.request_field("types_filter", ()))
 
     def refused(error: StreamlogError) -> None:
-        if isinstance(error, NotCoordinatorError):
-            _respond(call, ())  # none of them is here: clients ask each broker
-        else:
-            call.respond(error_code=error.error_code)
+        call.respond(error_code=error.error_code)
 
-    call.node.groups.look(
+    call.node.groups.look_all(
         lambda coordinator: coordinator.list_groups(states, types), lambda groups: _respond(call, groups), refused
     )
 
 
-def _respond(call: Call, groups: tuple[ListedGroup, ...]) -> None:
+def _respond(call: Call, groups: Sequence[ListedGroup]) -> None:
     sees_all = call.is_allowed(Operation.DESCRIBE, ResourceType.CLUSTER, log_if_denied=False)
     call.respond(
         groups=[

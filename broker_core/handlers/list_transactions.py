@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from broker_core.group.consumer.topic_regex import matches, refusal_of_regex
 from broker_core.handlers.call import Call
 from broker_core.model.access_control import Operation, ResourceType
-from broker_core.model.exceptions import NotCoordinatorError, StreamlogError
+from broker_core.model.exceptions import StreamlogError
 from broker_core.model.transaction_state import TransactionState
 from broker_core.txn.txn_records import TransactionValue
 
@@ -49,9 +49,6 @@ def handle(call: Call) -> None:
         )
 
     def refused(error: StreamlogError) -> None:
-        if isinstance(error, NotCoordinatorError):
-            found({})  # none of them is here: clients ask each broker
-        else:
-            call.respond(error_code=error.error_code)
+        call.respond(error_code=error.error_code)
 
     call.node.transactions.find(is_wanted, found, refused)

@@ -40,7 +40,7 @@ def handle(call: Call) -> None:
     def refused(error: StreamlogError) -> None:
         _respond(call, asked, CommitReply(errors=dict.fromkeys(request.offsets, error.error_code)))
 
-    call.node.groups.request(
+    call.node.groups.of(request.group_id).request(
         lambda coordinator, ticket, now_ms: coordinator.on_commit_offsets(ticket, request, now_ms),
         lambda reply: _respond(call, asked, reply),
         refused,

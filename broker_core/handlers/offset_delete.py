@@ -29,7 +29,7 @@ def handle(call: Call) -> None:
     def refused(error: StreamlogError) -> None:
         call.respond(error_code=error.error_code)
 
-    call.node.groups.request(
+    call.node.groups.of(group_id).request(
         lambda coordinator, ticket, now_ms: coordinator.delete_offsets(ticket, request),
         lambda reply: _respond(call, asked, reply),
         refused,

@@ -7,8 +7,9 @@ id, without deleted topics. From version 7 on a client may require stable offset
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -16,6 +17,7 @@ from kio.schema.errors import ErrorCode
 from broker_core.group.offsets.offset_messages import FetchedOffset, FetchReply, FetchRequest
 from broker_core.handlers.call import Call
 from broker_core.handlers.committed_partitions import AskedPartition, answer_topics, asked_partitions
+from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 
@@ -37,22 +39,23 @@ def handle(call: Call) -> None:
     has_several = call.version >= _FIRST_VERSION_WITH_SEVERAL_GROUPS
     groups = [_asked_group(call, group) for group in (call.message.groups if has_several else [call.message])]
 
-    def answered(replies: list[FetchReply]) -> None:
-        _respond(call, groups, replies)
+    gathered = GatheredAnswers(range(len(groups)), lambda answers: _respond(call, list(answers.values())))
+    for slot, group in enumerate(groups):
+        _fetch(call, group, partial(gathered.add, slot))
+
+
+def _fetch(call: Call, group: _AskedGroup, answer: Callable[[dict[str, Any]], None]) -> None:
+    def fetched(reply: FetchReply) -> None:
+        answer(_answer(call, group, reply))
 
     def refused(error: StreamlogError) -> None:
-        _respond(call, groups, [FetchReply(error_code=error.error_code) for _ in groups])
+        fetched(FetchReply(error_code=error.error_code))
 
-    call.node.groups.look(
-        lambda coordinator: [
-            coordinator.fetch_offsets(group.request)
-            if group.error_code is ErrorCode.none
-            else FetchReply(error_code=group.error_code)
-            for group in groups
-        ],
-        answered,
-        refused,
-    )
+    if group.error_code is ErrorCode.none:
+        service = call.node.groups.of(group.request.group_id)
+        service.look(lambda coordinator: coordinator.fetch_offsets(group.request), fetched, refused)
+    else:
+        fetched(FetchReply(error_code=group.error_code))
 
 
 def _asked_group(call: Call, group: Any) -> _AskedGroup:
@@ -79,8 +82,7 @@ def _asked_group(call: Call, group: Any) -> _AskedGroup:
     )
 
 
-def _respond(call: Call, groups: Sequence[_AskedGroup], replies: Sequence[FetchReply]) -> None:
-    answers = [_answer(call, group, reply) for group, reply in zip(groups, replies, strict=True)]
+def _respond(call: Call, answers: Sequence[dict[str, Any]]) -> None:
     if call.version >= _FIRST_VERSION_WITH_SEVERAL_GROUPS:
         call.respond(groups=answers)
     else:

@@ -16,7 +16,6 @@ from broker_core.group.offsets.offset_messages import CommitReply, CommitRequest
 from broker_core.handlers.call import Call
 from broker_core.handlers.committed_partitions import AskedPartition, answer_topics, asked_partitions
 from broker_core.handlers.transaction_errors import transaction_error
-from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
@@ -64,7 +63,7 @@ class _Commit:
     def begin(self) -> None:
         self._call.node.transactions.admit(
             self._producer,
-            [CONSUMER_OFFSETS_PARTITION],
+            [self._call.node.groups.partition_of(self._request.group_id)],
             adds=self._call.version >= _FIRST_VERSION_THAT_ADDS_PARTITIONS,
             on_ready=self._admitted,
             on_error=self._refused,
@@ -76,7 +75,7 @@ class _Commit:
             knows_abortable = self._call.version >= _FIRST_VERSION_WITH_ABORTABLE
             self._refuse(ErrorCode.transaction_abortable if knows_abortable else ErrorCode.invalid_txn_state)
             return
-        self._call.node.groups.request(
+        self._call.node.groups.of(self._request.group_id).request(
             lambda coordinator, ticket, now_ms: coordinator.on_txn_commit_offsets(ticket, self._request, now_ms),
             lambda reply: _respond(self._call, self._asked, reply),
             self._refused,

@@ -86,13 +86,16 @@ async def _partitions(node: Any, log_dir: str) -> tuple[PartitionReading, ...]:
 
 
 async def _group_offsets(node: Any) -> tuple[GroupOffsetReading, ...]:
-    """Empty while the coordinator is loading."""
+    """Of the groups whose coordinator is here; empty while one is loading."""
     answered: asyncio.Future[tuple[GroupOffsetReading, ...]] = asyncio.get_running_loop().create_future()
 
     def on_error(error: StreamlogError) -> None:
         answered.set_result(())
 
-    node.groups.look(_all_offsets, answered.set_result, on_error)
+    def on_reply(found: list[GroupOffsetReading]) -> None:
+        answered.set_result(tuple(found))
+
+    node.groups.look_all(_all_offsets, on_reply, on_error)
     return await answered
 
 

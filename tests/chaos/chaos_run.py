@@ -55,6 +55,7 @@ class ChaosRun:
         return (
             f"seed {self.seed}: {len(self.faults.history)} faults ({kinds});"
             f" {sum(map(len, seen.acked.values()))} records acknowledged; transactions: {ends};"
+            f" {sum(seen.kept.values())} commits of {len(seen.kept)} groups;"
             f" {len(seen.producers_lost)} producers lost; {sum(map(len, seen.polled.values()))} records polled:"
             f" {len(self.anomalies)} anomalies"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -13,6 +14,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 EVENTS, TRANSACTIONS = "events", "transactions"
 PARTITIONS = 3
+TRANSACTIONAL_IDS = tuple(f"chaos-{number}" for number in range(3))
+GROUPS = tuple(f"kept-{number}" for number in range(6))
+"""Groups without members; with the transactional ids they are at the coordinators of many partitions."""
 _SETTINGS = {"socket.timeout.ms": 4000, "log_level": 0, "reconnect.backoff.max.ms": 500}
 
 
@@ -27,6 +31,8 @@ class Seen:
     polled: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     committed: dict[int, int] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
+    kept: dict[str, int] = field(default_factory=dict)
+    """By group without members, the last offset whose commit was acknowledged."""
     producers_lost: list[str] = field(default_factory=list)
     """Transactional producers that could not go on."""
 
@@ -48,7 +54,9 @@ class Workload:
 
     def start(self) -> None:
         runs: list[Callable[[], None]] = [lambda number=number: self._produce(number) for number in range(PARTITIONS)]
-        runs += [self._transact, self._consume]
+        runs += [lambda name=name: self._transact(name) for name in TRANSACTIONAL_IDS]
+        runs += [lambda group=group: self._commit(group) for group in GROUPS]
+        runs.append(self._consume)
         for run in runs:
             thread = threading.Thread(target=self._guarded, args=(run,))
             thread.start()
@@ -93,13 +101,13 @@ class Workload:
         self.seen.sent[partition] = number
         assert producer.flush(150) == 0, f"partition {partition}: not everything was answered"
 
-    def _transact(self) -> None:
+    def _transact(self, name: str) -> None:
         number = 0
         while not self._stopping.is_set():
             producer = Producer(
                 {
                     "bootstrap.servers": self._servers,
-                    "transactional.id": "chaos",
+                    "transactional.id": name,
                     "transaction.timeout.ms": 30_000,
                     **_SETTINGS,
                 }
@@ -107,15 +115,15 @@ class Workload:
             try:
                 producer.init_transactions(120)
                 while not self._stopping.wait(0.02):
-                    self._transact_once(producer, number)
+                    self._transact_once(producer, number, name)
                     number += 1
             except KafkaException as error:
                 # Fenced, or fatal for another reason: a new producer goes on, as an application would.
-                self.seen.producers_lost.append(f"transaction {number}: {error}")
+                self.seen.producers_lost.append(f"transaction {name}-{number}: {error}")
                 number += 1
 
-    def _transact_once(self, producer: Producer, number: int) -> None:
-        values = [f"t-{number}-{each}" for each in range(2 * PARTITIONS)]
+    def _transact_once(self, producer: Producer, number: int, name: str) -> None:
+        values = [f"{name}-{number}-{each}" for each in range(2 * PARTITIONS)]
         self.seen.transactions[values[0]] = (values, "unknown")
         producer.begin_transaction()
         for each, value in enumerate(values):
@@ -136,6 +144,26 @@ class Workload:
             self.seen.transactions[values[0]] = (values, "aborted" if wants_abort else "committed")
             return
         raise AssertionError("a transaction could not be ended in 30 minutes")
+
+    def _commit(self, group: str) -> None:
+        """Ever larger offsets, which must be found again. A commit without an answer may be carried out long after."""
+        consumer = Consumer({"bootstrap.servers": self._servers, "group.id": group, **_SETTINGS})
+        acknowledged, doubtful = 0, set[int]()
+        for offset in itertools.count(1):
+            if self._stopping.wait(0.1):
+                break
+            doubtful.add(offset)
+            with contextlib.suppress(KafkaException):
+                (done,) = consumer.commit(offsets=[TopicPartition(EVENTS, 0, offset)], asynchronous=False)
+                if done.error is None:
+                    acknowledged = offset
+                    doubtful.discard(offset)
+            with contextlib.suppress(KafkaException):
+                (found,) = consumer.committed([TopicPartition(EVENTS, 0)], timeout=4)
+                if found.error is None and max(found.offset, 0) not in doubtful | {acknowledged}:
+                    self.seen.errors.append(f"group {group}: committed is {found.offset}, not {acknowledged}")
+        self.seen.kept[group] = acknowledged
+        consumer.close()
 
     def _consume(self) -> None:
         consumer = Consumer(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from broker_core.broker.cluster_view import NO_LEADER, PartitionLeadership
+from broker_core.coordinator.key_partition import key_partition
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import RegisterBrokerRecord
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.identifiers import TopicPartition
-
-_HASH_MASK = 0x7FFF_FFFF
 
 
 class ClusterMembers:
@@ -49,8 +48,8 @@ class ClusterMembers:
 
     def coordinator_of(self, internal_topic: str, key: str) -> int:
         topic = self._image_now().topics[internal_topic]
-        partition = (java_hash(key) & _HASH_MASK) % topic.partition_count
-        return self.leader_of(TopicPartition(internal_topic, partition)).leader_id
+        partition = TopicPartition(internal_topic, key_partition(key, topic.partition_count))
+        return self.leader_of(partition).leader_id
 
     def endpoint_of(self, broker_id: int, listener: str) -> BrokerAddress:
         broker = self._registered().get(broker_id)
@@ -64,12 +63,3 @@ class ClusterMembers:
 
     def _registered(self) -> dict[int, RegisterBrokerRecord]:
         return dict(self._image_now().registrations.brokers)
-
-
-def java_hash(text: str) -> int:
-    """Java's String.hashCode, by which Kafka chooses a coordinator: over UTF-16 units, as a signed 32-bit number."""
-    number = 0
-    encoded = text.encode("utf-16-be", "surrogatepass")
-    for place in range(0, len(encoded), 2):
-        number = (31 * number + int.from_bytes(encoded[place : place + 2], "big")) & 0xFFFF_FFFF
-    return number - (1 << 32) if number >= 1 << 31 else number

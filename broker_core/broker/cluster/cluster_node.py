@@ -7,13 +7,13 @@ node.replicas            for the fetchers of the driver
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from broker_core.broker.broker_node import BrokerNode, NodePorts
 from broker_core.broker.cluster.cluster_members import ClusterMembers
 from broker_core.broker.cluster.cluster_replicas import ClusterReplicas
-from broker_core.broker.cluster.cluster_topics import ClusterTopics
+from broker_core.broker.cluster.cluster_topics import ClusterTopics, InternalTopicPlan
 from broker_core.broker.cluster.cluster_transactions import ClusterTransactions
 from broker_core.broker.cluster.replica_directory import open_replica_directory
 from broker_core.broker.cluster_view import ClusterView
@@ -27,14 +27,13 @@ from broker_core.log_directory.replica_folders import HeldDirectory, ReplicaFold
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_defaults import TopicDefaults
-from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC
 from broker_core.replication.replication_values import ReplicationSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPorts:
-    """`image_now` is the committed image; `broker_epoch` that of this broker's registration. `internal_factors`: the
-    replicas of `__consumer_offsets` and of `__transaction_state`."""
+    """`image_now` is the committed image; `broker_epoch` that of this broker's registration. `internal_plans`: of new
+    internal topics, by name."""
 
     properties: MetaProperties
     controller: ControllerPort
@@ -43,7 +42,7 @@ class ClusterPorts:
     broker_epoch: Callable[[], int]
     replication: ReplicationSettings
     on_follow: Callable[[int], None]
-    internal_factors: tuple[int, int] = (3, 3)
+    internal_plans: Mapping[str, InternalTopicPlan]
 
 
 class ClusterBrokerNode(BrokerNode):
@@ -123,7 +122,7 @@ class ClusterBrokerNode(BrokerNode):
             controller=ports.controller,
             own_id=self.config.node_id,
             broker_epoch=ports.broker_epoch,
-            internal_factor=lambda name: ports.internal_factors[name == TRANSACTION_STATE_TOPIC],
+            internal_plans=ports.internal_plans,
             timers=self.timers,
             clock=self.clock,
         )

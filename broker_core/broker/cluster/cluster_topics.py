@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
@@ -26,7 +27,6 @@ from broker_core.model.exceptions import (
     TopicExistsError,
 )
 from broker_core.model.topic_defaults import TopicDefaults
-from broker_core.model.topic_name import is_internal_topic
 from broker_core.ports import Clock, Entropy, Jobs
 from broker_core.protocol.api_table import message_types
 from broker_core.protocol.message_builder import build
@@ -41,8 +41,17 @@ _TIMEOUT_MS: Final = 30_000
 _IMAGE_WAIT_MS: Final = 10_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalTopicPlan:
+    """How an internal topic is created that is not there yet. `configs` are those of its own."""
+
+    partition_count: int
+    factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
 class ClusterTopics(TopicStore):
-    """`broker_epoch` is that of this broker's registration. `internal_factor`: replicas of an internal topic."""
+    """`broker_epoch` is that of this broker's registration. `internal_plans`: of new internal topics, by name."""
 
     def __init__(
         self,
@@ -56,7 +65,7 @@ class ClusterTopics(TopicStore):
         controller: ControllerPort,
         own_id: int,
         broker_epoch: Callable[[], int],
-        internal_factor: Callable[[str], int],
+        internal_plans: Mapping[str, InternalTopicPlan],
         timers: TimerQueue,
         clock: Clock,
     ) -> None:
@@ -64,7 +73,7 @@ class ClusterTopics(TopicStore):
         self._port = controller
         self._own_id = own_id
         self._broker_epoch = broker_epoch
-        self._internal_factor = internal_factor
+        self._internal_plans = internal_plans
         self._timers = timers
         self._clock = clock
         self._awaited: dict[str, list[Callable[[TopicDescription], None]]] = {}
@@ -98,7 +107,8 @@ class ClusterTopics(TopicStore):
         on_error: OnError,
     ) -> None:
         """`on_reply` is called once this broker knows the topic, too."""
-        factor = self._internal_factor(name) if is_internal_topic(name) else _DEFAULT_FACTOR
+        plan = self._internal_plans.get(name)
+        factor = _DEFAULT_FACTOR if plan is None else plan.factor
         topic = {
             "name": name,
             "num_partitions": partition_count,
@@ -116,6 +126,16 @@ class ClusterTopics(TopicStore):
                 on_error(_refused(answer))
 
         self._port.ask(request, answered, on_error)
+
+    @property
+    def is_shared(self) -> bool:
+        return True
+
+    def _new_internal_count(self, name: str) -> int:
+        return self._internal_plans[name].partition_count
+
+    def _new_internal_configs(self, name: str) -> Mapping[str, str]:
+        return {**super()._new_internal_configs(name), **self._internal_plans[name].configs}
 
     def delete_topic(self, name: str, *, on_reply: Callable[[TopicDescription], None], on_error: OnError) -> None:
         topic = self.image.topics.get(name)

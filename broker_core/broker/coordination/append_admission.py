@@ -25,14 +25,18 @@ _WAIT_MS: Final = 1_000
 
 
 class AppendAdmission:
-    """The waiting appends of one coordinator. Call `wake` when a transaction of the id is complete."""
+    """The waiting appends of one coordinator. Call `wake` when a transaction of the id is complete. `number`: the
+    partition's."""
 
     def __init__(
         self,
         runtime: CoordinatorRuntime[TransactionCoordinator, TransactionRecord],
         timers: TimerQueue,
         clock: Clock,
+        *,
+        number: int = 0,
     ) -> None:
+        self._number = number
         self._runtime = runtime
         self._timers = timers
         self._clock = clock
@@ -47,7 +51,7 @@ class AppendAdmission:
         on_error: OnError,
     ) -> None:
         """Adds the partitions to the producer's transaction. Calls `on_ready` or `on_error`, once."""
-        key: Hashable = ("transactions", "admission", next(self._numbers))
+        key: Hashable = ("transactions admission", self._number, next(self._numbers))
         until_ms = self._clock.now_ms() + _WAIT_MS
         is_over = False
 

@@ -10,23 +10,14 @@ So a batch is never in the log without its predecessors, and an answer is sent o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker_core.broker.callback_errors import OnError
+from broker_core.broker.coordination.held_answer import HeldAnswer
 from broker_core.model.identifiers import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 
 _MAX_APPEND_BYTES: Final = 512 * 1024
 """The largest append of several batches; a larger batch is appended alone. Segments of these topics hold 1 MiB."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldAnswer:
-    """An answer that waits for the disk. `deliver` sends the reply, or the error that the plan raised."""
-
-    deliver: Callable[[], None]
-    refuse: OnError
 
 
 @dataclass(slots=True, kw_only=True)

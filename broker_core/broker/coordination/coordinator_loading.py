@@ -47,7 +47,10 @@ class CoordinatorLoading(Generic[State, Record]):
         self._end_offset = 0
 
     def start(self) -> None:
-        self._replica.change(_put_in_order, self._begin, self._on_error)
+        if self._replica.is_unwritten:
+            self._done(self._kind.begin())
+        else:
+            self._replica.change(_put_in_order, self._begin, self._on_error)
 
     def _begin(self, _: None) -> None:
         bounds = self._replica.bounds
@@ -57,7 +60,8 @@ class CoordinatorLoading(Generic[State, Record]):
 
     def _continue(self, _: None) -> None:
         if self._next_offset >= self._end_offset:
-            self._jobs.submit(lambda: self._kind.load(self._newest), self._done, self._on_error)
+            begun = self._kind.begin()
+            self._jobs.submit(lambda: self._kind.load(self._newest, begun), self._done, self._on_error)
             return
         try:
             fetched = self._replica.read_log(self._next_offset, max_bytes=_PIECE_BYTES, until_offset=self._end_offset)

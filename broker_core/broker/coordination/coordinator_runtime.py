@@ -13,7 +13,10 @@ When an append fails, the changes planned since may be missing in the log. All w
 CoordinatorNotAvailableError, refusals too, because they may depend on lost changes. The state is discarded and rebuilt
 from the log. So no client ever sees a state that is lost later.
 
-The topic is created with the first record; until then the state is empty, and questions are answered
+A new leader of the partition may have records that are not committed. They are in the state, and another leader could
+lose them: until the high watermark has passed them, requests wait, and nothing is planned.
+
+On a node alone the topic is created with the first record; until then the state is empty, and questions are answered
 immediately. When it is deleted, the waiting answers become CoordinatorNotAvailableError too, and the state is empty
 again.
 """
@@ -27,8 +30,10 @@ from typing import Final, Generic, TypeVar
 
 from broker_core.broker.callback_errors import OnError, log_all_callback_errors, log_callback_errors
 from broker_core.broker.coordination.append_checks import check_producer, check_size
-from broker_core.broker.coordination.coordinator_appends import CoordinatorAppends, HeldAnswer
+from broker_core.broker.coordination.commit_wait import CommitWait
+from broker_core.broker.coordination.coordinator_appends import CoordinatorAppends
 from broker_core.broker.coordination.coordinator_loading import CoordinatorLoading
+from broker_core.broker.coordination.held_answer import HeldAnswer, planned, refused
 from broker_core.broker.coordination.internal_topic import InternalTopic
 from broker_core.broker.coordination.runtime_states import RuntimeState, assert_may_follow
 from broker_core.broker.partition.replica import Replica
@@ -59,7 +64,6 @@ _log: Final = logging.getLogger(__name__)
 
 _MAX_DIVISIBLE_COUNT: Final = 2_000
 """The most records in a batch of a divisible change: that many tombstones take a fifth of the largest batch size."""
-
 _LOAD_RETRY_MS: Final = 1_000
 _ANSWERING: Final = "a coordinator's reply"
 
@@ -69,14 +73,10 @@ class CoordinatorRuntime(Generic[State, Record]):
     run before a call returns."""
 
     def __init__(
-        self,
-        kind: CoordinatorKind[State, Record],
-        topic: InternalTopic,
-        jobs: Jobs,
-        timers: TimerQueue,
-        clock: Clock,
+        self, kind: CoordinatorKind[State, Record], topic: InternalTopic, jobs: Jobs, timers: TimerQueue, clock: Clock
     ) -> None:
         self._kind = kind
+        self._partition = kind.partition
         self._topic = topic
         self._jobs = jobs
         self._timers = timers
@@ -85,19 +85,25 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._load_key = ("load coordinator", kind.partition)
         self._load_count = 0
         """Which load is under way: an earlier one that ends late is ignored."""
-        self._is_elsewhere = False
+        self.is_elsewhere = False
         """Another broker leads the partition."""
-        self._state = kind.begin()
+        self._loaded_state: State | None = None
         self._replica: Replica | None = None
         """The topic's partition, once it exists and its log was read."""
         self._appends = CoordinatorAppends(next_offset=0)
         self._until_made: list[Callable[[], None]] = []
         """Changes to plan once the topic is created. Each creation has a new list."""
+        self._commit_wait: CommitWait | None = None
         self._listeners: list[Callable[[], None]] = []
 
     @property
     def is_loaded(self) -> bool:
-        return self._runtime_state is not RuntimeState.LOADING
+        return self._runtime_state not in (RuntimeState.LOADING, RuntimeState.AWAITING_COMMIT)
+
+    @property
+    def _state(self) -> State:
+        assert self._loaded_state is not None, f"{self._partition}: the coordinator is not loaded"
+        return self._loaded_state
 
     def on_loaded(self, callback: Callable[[], None]) -> None:
         """Called on the loop after each load: at the start and after a failed append."""
@@ -107,10 +113,13 @@ class CoordinatorRuntime(Generic[State, Record]):
 
     def look(self, question: Callable[[State], Reply], on_reply: Callable[[Reply], None], on_error: OnError) -> None:
         """Answers a question on the state without a change; what it reads is durable when `on_reply` is called."""
+        if self._must_wait(partial(self.look, question, on_reply, on_error)):
+            return
         if not self.is_loaded:
             on_error(self._loading())
             return
-        self._appends.hold(self._planned(lambda state: CoordinatorResult(reply=question(state)), on_reply, on_error)[1])
+        answer = planned(self._partition, lambda: CoordinatorResult(reply=question(self._state)), on_reply, on_error)[1]
+        self._appends.hold(answer)
 
     def peek(self, question: Callable[[State], Reply], unknown: Reply) -> Reply:
         """The answer of the current state, durable or not; `unknown` until it is loaded."""
@@ -132,14 +141,13 @@ class CoordinatorRuntime(Generic[State, Record]):
         ProducerFencedError, CoordinatorLoadingError or CoordinatorNotAvailableError: after the last one the change may
         or may not be in the log.
         """
-        if self._runtime_state is RuntimeState.MAKING_TOPIC:
-            again = partial(self.change, plan, on_reply, on_error, producer=producer, is_divisible=is_divisible)
-            self._until_made.append(again)
+        again = partial(self.change, plan, on_reply, on_error, producer=producer, is_divisible=is_divisible)
+        if self._must_wait(again, is_change=True):
             return
         if not self.is_loaded:
             on_error(self._loading())
             return
-        records, held = self._planned(plan, on_reply, on_error)
+        records, held = planned(self._partition, lambda: plan(self._state), on_reply, on_error)
         if not records:
             self._appends.hold(held)
         elif self._replica is None:
@@ -161,8 +169,7 @@ class CoordinatorRuntime(Generic[State, Record]):
 
         Raises nothing: `on_error` gets ProducerFencedError, CoordinatorFencedError and the errors of `change`.
         """
-        if self._runtime_state is RuntimeState.MAKING_TOPIC:
-            self._until_made.append(lambda: self.append_marker(producer, marker, on_done, on_error))
+        if self._must_wait(partial(self.append_marker, producer, marker, on_done, on_error), is_change=True):
             return
         if not self.is_loaded:
             on_error(self._loading())
@@ -174,7 +181,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         try:
             check_producer(self._replica, self._appends, producer, marker)
         except StreamlogError as refusal:
-            self._appends.hold(_refused(refusal, on_error))
+            self._appends.hold(refused(refusal, on_error))
             return
         self._kind.replay_marker(self._state, producer.producer_id, marker.is_commit)
         batch = build_end_transaction_marker(
@@ -185,20 +192,16 @@ class CoordinatorRuntime(Generic[State, Record]):
         )
         self._append(batch, 1, held, producer)
 
-    def _planned(
-        self,
-        plan: Callable[[State], CoordinatorResult[Record, Reply]],
-        on_reply: Callable[[Reply], None],
-        on_error: OnError,
-    ) -> tuple[tuple[Record, ...], HeldAnswer]:
-        try:
-            result = plan(self._state)
-        except StreamlogError as refusal:
-            return (), _refused(refusal, on_error)
-        except Exception as fault:
-            _log.exception("partition=%s: a coordinator operation failed", self._kind.partition)
-            return (), _refused(StreamlogError(f"{self._kind.partition}: {fault!r}"), on_error)
-        return result.records, HeldAnswer(deliver=lambda: on_reply(result.reply), refuse=on_error)
+    def _must_wait(self, request: Callable[[], None], *, is_change: bool = False) -> bool:
+        """Whether the request is repeated later: when the topic is created, or what was loaded is committed."""
+        if is_change and self._runtime_state is RuntimeState.MAKING_TOPIC:
+            self._until_made.append(request)
+            return True
+        waiting = self._commit_wait
+        if waiting is None or waiting.is_late:
+            return False
+        waiting.requests.append(request)
+        return True
 
     # -- the log --
 
@@ -209,7 +212,7 @@ class CoordinatorRuntime(Generic[State, Record]):
             check_size(self._replica, batch)
             check_producer(self._replica, self._appends, producer, None)
         except StreamlogError as refusal:
-            self._appends.hold(_refused(refusal, held.refuse))
+            self._appends.hold(refused(refusal, held.refuse))
             return
         for offset, record in enumerate(records, self._appends.next_offset):
             self._kind.replay(self._state, record, offset, producer.producer_id)
@@ -227,11 +230,10 @@ class CoordinatorRuntime(Generic[State, Record]):
             return
         assert self._replica is not None
         self._transition_to(RuntimeState.APPENDING)
-        origin = AppendOrigin.COORDINATOR
         self._replica.append(
             AppendRequest(
                 batches=append.batches,
-                origin=origin,
+                origin=AppendOrigin.COORDINATOR,
                 on_done=partial(self._appended, self._appends),
                 on_error=partial(self._append_failed, self._appends),
             )
@@ -244,7 +246,8 @@ class CoordinatorRuntime(Generic[State, Record]):
         append = appends.under_way
         if result.base_offset != append.base_offset:
             # Another writer has appended. The log is the truth: reload it, and refuse every waiting request.
-            self._failed(StreamlogError(f"offset {result.base_offset} instead of {append.base_offset}"))
+            mismatch = StreamlogError(f"offset {result.base_offset} instead of {append.base_offset}")
+            self._append_failed(appends, mismatch)
             return
         # Still APPENDING: changes that the answers cause join the next append.
         for held in append.held:
@@ -255,16 +258,16 @@ class CoordinatorRuntime(Generic[State, Record]):
 
     def _append_failed(self, appends: CoordinatorAppends, error: StreamlogError) -> None:
         if appends is self._appends:
-            self._failed(error)
-
-    def _failed(self, error: StreamlogError) -> None:
-        _log.error("partition=%s: append failed, reloading the coordinator: %s", self._kind.partition, error)
-        self._reload(error)
+            _log.error("partition=%s: append failed, reloading the coordinator: %s", self._partition, error)
+            self._reload(error)
 
     def _reload(self, error: StreamlogError) -> None:
         lost = self._appends.all_held()
+        waiting = self._commit_wait
         self.load()
-        refusal = CoordinatorNotAvailableError(f"{self._kind.partition} could not be written: {error}")
+        if waiting is not None:
+            waiting.repeat()
+        refusal = CoordinatorNotAvailableError(f"{self._partition} could not be written: {error}")
         for held in lost:
             log_callback_errors(_ANSWERING, held.refuse, refusal)
 
@@ -274,13 +277,16 @@ class CoordinatorRuntime(Generic[State, Record]):
         """Builds the state from the log. Called once at the start; the runtime repeats it after each failure."""
         self._transition_to(RuntimeState.LOADING)
         self._timers.cancel(self._load_key)
+        if self._commit_wait is not None:
+            self._commit_wait.end()
+        self._commit_wait = self._loaded_state = None
         self._replica, self._appends = None, CoordinatorAppends(next_offset=0)
         self._load_count += 1
-        load_number, self._is_elsewhere = self._load_count, False
+        load_number, self.is_elsewhere = self._load_count, False
         try:
             replica = self._topic.replica()
         except ReplicaError:
-            self._is_elsewhere = True
+            self.is_elsewhere = True
             return
         except StreamlogError as error:
             self._not_loaded(error)
@@ -296,7 +302,7 @@ class CoordinatorRuntime(Generic[State, Record]):
                 self.load()
                 return
             self._open(replica, next_offset)
-            self._loaded(RuntimeState.DURABLE, state)
+            self._await_commit(replica, next_offset, state)
 
         def failed(error: Exception) -> None:
             if load_number == self._load_count:
@@ -304,9 +310,21 @@ class CoordinatorRuntime(Generic[State, Record]):
 
         CoordinatorLoading(self._kind, replica, self._jobs, on_loaded=loaded, on_error=failed).start()
 
+    def _await_commit(self, replica: Replica, until_offset: int, state: State) -> None:
+        waiting = CommitWait(replica, until_offset, self._timers, self._clock)
+
+        def committed() -> None:
+            self._commit_wait = None
+            self._loaded(RuntimeState.DURABLE, state)
+            waiting.repeat()
+
+        self._transition_to(RuntimeState.AWAITING_COMMIT)
+        self._commit_wait = waiting
+        waiting.start(committed, self._reload)
+
     def change_role(self) -> None:
         """The partition is led in a new epoch, here or by another broker."""
-        self._reload(NotCoordinatorError(f"{self._kind.partition} is led in a new epoch."))
+        self._reload(NotCoordinatorError(f"{self._partition} is led in a new epoch."))
 
     def release_topic(self, check: Callable[[State], None], on_released: Callable[[], None], on_error: OnError) -> None:
         """For a topic that is to be deleted: calls `on_released` when nothing is being written and `check` raises
@@ -318,7 +336,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         def durable(_: None) -> None:
             if self._runtime_state in (RuntimeState.APPENDING, RuntimeState.MAKING_TOPIC):
                 # Changes that were planned since may have made `check` untrue.
-                key = ("release topic", self._kind.partition, on_released)
+                key = ("release topic", self._partition, on_released)
                 self._timers.set(
                     key, self._clock.now_ms(), lambda now_ms: self.release_topic(check, on_released, on_error)
                 )
@@ -331,19 +349,19 @@ class CoordinatorRuntime(Generic[State, Record]):
     def topic_changed(self) -> None:
         """Call this after each change of topics. If the topic was deleted, the state is empty from now on."""
         if self._replica is not None and not self._topic.is_current(self._replica):
-            _log.info("partition=%s: the topic was deleted, and with it the coordinator's state", self._kind.partition)
-            self._reload(UnknownTopicError(f"Topic {self._kind.partition.topic} was deleted."))
+            _log.info("partition=%s: the topic was deleted, and with it the coordinator's state", self._partition)
+            self._reload(UnknownTopicError(f"Topic {self._partition.topic} was deleted."))
 
     def _open(self, replica: Replica, next_offset: int) -> None:
         self._replica, self._appends = replica, CoordinatorAppends(next_offset=next_offset)
 
     def _loaded(self, runtime_state: RuntimeState, state: State) -> None:
-        self._state = state
+        self._loaded_state = state
         self._transition_to(runtime_state)
         log_all_callback_errors(_ANSWERING, self._listeners)
 
     def _not_loaded(self, error: Exception) -> None:
-        _log.error("partition=%s: loading the coordinator failed, will retry: %s", self._kind.partition, error)
+        _log.error("partition=%s: loading the coordinator failed, will retry: %s", self._partition, error)
         self._timers.set(self._load_key, self._clock.now_ms() + _LOAD_RETRY_MS, lambda now_ms: self.load())
 
     def _make(self, then: Callable[[], None], held: HeldAnswer) -> None:
@@ -351,17 +369,6 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._transition_to(RuntimeState.MAKING_TOPIC)
         waiting = self._until_made = []
         load_number = self._load_count
-
-        def made() -> None:
-            try:
-                replica = self._topic.replica()
-            except StreamlogError as error:
-                failed(error)
-                return
-            if replica is None or replica.bounds.log_end_offset:
-                failed(CoordinatorNotAvailableError("the existing topic is not empty"))
-                return
-            replica.when_producers_known(lambda: opened(replica), failed)
 
         def opened(replica: Replica) -> None:
             if load_number != self._load_count:
@@ -378,20 +385,16 @@ class CoordinatorRuntime(Generic[State, Record]):
         def failed(error: StreamlogError) -> None:
             if load_number == self._load_count:  # else the partition got a leader, and with it a load of its own
                 self.load()
-            held.refuse(CoordinatorNotAvailableError(f"{self._kind.partition} could not be created: {error}"))
+            held.refuse(CoordinatorNotAvailableError(f"{self._partition} could not be created: {error}"))
             log_all_callback_errors(_ANSWERING, waiting)
 
-        self._topic.make(made, failed)
+        self._topic.make(opened, failed)
 
     def _transition_to(self, runtime_state: RuntimeState) -> None:
-        assert_may_follow(runtime_state, self._runtime_state, self._kind.partition)
+        assert_may_follow(runtime_state, self._runtime_state, self._partition)
         self._runtime_state = runtime_state
 
     def _loading(self) -> CoordinatorError:
-        if self._is_elsewhere:
-            return NotCoordinatorError(f"{self._kind.partition} is led by another broker, which has its coordinator.")
-        return CoordinatorLoadingError(f"{self._kind.partition} is being loaded: retry the request.")
-
-
-def _refused(refusal: StreamlogError, on_error: OnError) -> HeldAnswer:
-    return HeldAnswer(deliver=lambda: on_error(refusal), refuse=on_error)
+        if self.is_elsewhere:
+            return NotCoordinatorError(f"{self._partition} is led by another broker, which has its coordinator.")
+        return CoordinatorLoadingError(f"{self._partition} is being loaded: retry the request.")

@@ -1,4 +1,4 @@
-"""The coordinators of one node, for groups and transactions, each with its internal topic."""
+"""The coordinators of one node, for groups and transactions: one for each partition of their internal topics."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from broker_core.broker.callback_errors import OnError
+from broker_core.broker.coordination.coordinator_partitions import CoordinatorPart, CoordinatorPartitions
 from broker_core.broker.coordination.coordinator_runtime import CoordinatorRuntime
+from broker_core.broker.coordination.group_coordinators import GroupCoordinators, GroupPart
 from broker_core.broker.coordination.group_service import GroupService, member_id_source
 from broker_core.broker.coordination.internal_topic import InternalTopic
 from broker_core.broker.coordination.marker_sender import MarkerSender
+from broker_core.broker.coordination.node_markers import NodeMarkers
 from broker_core.broker.coordination.producer_id_pool import ProducerIdPool
+from broker_core.broker.coordination.transaction_coordinators import TransactionCoordinators, TransactionPart
 from broker_core.broker.coordination.transaction_peers import TransactionPeers
 from broker_core.broker.coordination.transaction_service import TransactionService
 from broker_core.broker.partition.replica_manager import ReplicaManager
@@ -24,16 +28,11 @@ from broker_core.group.consumer.consumer_settings import ConsumerGroupSettings
 from broker_core.group.group_coordinator import GroupCoordinator
 from broker_core.group.group_log import groups_kind
 from broker_core.group.group_settings import GroupSettings
-from broker_core.group.topic_view import TopicFacts
-from broker_core.log_directory.internal_topics import (
-    CONSUMER_OFFSETS_PARTITION,
-    INTERNAL_TOPIC_CONFIGS,
-    TRANSACTION_STATE_PARTITION,
-)
+from broker_core.group.topic_view import TopicFacts, TopicView
 from broker_core.metadata.config_resource import ConfigResource
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import TopicPartition
-from broker_core.model.topic_name import is_internal_topic
+from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from broker_core.ports import Clock, Entropy, Jobs
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
 from broker_core.txn.transaction_log import require_none_open, transactions_kind
@@ -42,7 +41,7 @@ _MS_PER_MINUTE = 60_000
 
 
 class NodeCoordinators:
-    """The coordinators of a node with open topics and replicas; `start` loads both from their logs."""
+    """The coordinators of a node with open topics and replicas."""
 
     def __init__(
         self,
@@ -55,79 +54,96 @@ class NodeCoordinators:
         entropy: Entropy,
         peers: TransactionPeers | None = None,
     ) -> None:
-        config = config_now()
         self._config_now = config_now
         self._topics = topics
         self._replicas = replicas
-        self._clock = clock
+        self._jobs, self._timers, self._clock = jobs, timers, clock
+        self._is_started = False
         self._new_id = member_id_source(entropy)
-        self._group_runtime = CoordinatorRuntime(
-            groups_kind(CONSUMER_OFFSETS_PARTITION, self._new_group_coordinator),
-            InternalTopic(CONSUMER_OFFSETS_PARTITION, topics, replicas),
-            jobs,
-            timers,
-            clock,
-        )
-        self._transaction_runtime = CoordinatorRuntime(
-            transactions_kind(
-                TRANSACTION_STATE_PARTITION,
-                lambda: TransactionCoordinator(
-                    coordinator_epoch=self._coordinator_epoch(),
-                    longest_timeout_ms=config.transaction_max_timeout_ms,
-                    id_expiration_ms=config.transactional_id_expiration_ms,
-                ),
-            ),
-            InternalTopic(TRANSACTION_STATE_PARTITION, topics, replicas),
-            jobs,
-            timers,
-            clock,
-        )
-        self.groups = GroupService(
-            self._group_runtime, timers, clock, expiry_interval_ms=config.offsets_retention_check_interval_ms
-        )
-        self._markers = MarkerSender(replicas, self._group_runtime, timers, clock, peers)
-        self.transactions = TransactionService(
-            self._transaction_runtime,
+        self._topic_view = TopicView(self._topic_facts)
+        self._producer_ids = ProducerIdPool(topics)
+        self.groups = GroupCoordinators(CoordinatorPartitions(CONSUMER_OFFSETS_TOPIC, topics, self._new_group_part))
+        self._markers = NodeMarkers(replicas, self.groups, clock, peers)
+        self.transactions = TransactionCoordinators(
+            CoordinatorPartitions(TRANSACTION_STATE_TOPIC, topics, self._new_transaction_part),
             self._markers,
-            ProducerIdPool(topics),
-            timers,
-            clock,
-            expiry_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-            forgetting_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
-            peers=peers,
+            self._producer_ids,
+            peers,
         )
         topics.on_change(self._topics_changed)
 
     def start(self) -> None:
-        self._group_runtime.load()
-        self._transaction_runtime.load()
-        self.groups.start()
+        """In a cluster a coordinator begins with the leadership of its partition; a node alone leads all."""
+        if not self._topics.is_shared:
+            self._is_started = True
+            self._load_all()
+
+    def _load_all(self) -> None:
+        self.groups.partitions.load_all()
+        self.transactions.partitions.load_all()
 
     def on_role(self, partition: TopicPartition) -> None:
         """The partition is led or followed here in a new epoch: its coordinator begins or ends."""
-        if partition == CONSUMER_OFFSETS_PARTITION:
-            self._group_runtime.change_role()
-            self.groups.check()
-        elif partition == TRANSACTION_STATE_PARTITION:
-            self._markers.forget_all()
-            self._transaction_runtime.change_role()
+        if partition.topic == CONSUMER_OFFSETS_TOPIC:
+            self.groups.partitions.on_role(partition)
+        elif partition.topic == TRANSACTION_STATE_TOPIC:
+            self.transactions.partitions.on_role(partition)
 
-    def _coordinator_epoch(self) -> int:
-        """The leader epoch of `__transaction_state`: markers of an earlier coordinator are refused by it."""
+    def _new_group_part(self, partition: TopicPartition) -> GroupPart:
+        runtime = CoordinatorRuntime(
+            groups_kind(partition, self._new_group_coordinator),
+            InternalTopic(partition, self._topics, self._replicas),
+            self._jobs,
+            self._timers,
+            self._clock,
+        )
+        service = GroupService(
+            runtime,
+            self._timers,
+            self._clock,
+            expiry_interval_ms=self._config_now().offsets_retention_check_interval_ms,
+            number=partition.partition,
+        )
+        return CoordinatorPart(partition=partition, runtime=runtime, service=service)
+
+    def _new_transaction_part(self, partition: TopicPartition) -> TransactionPart:
+        runtime = CoordinatorRuntime(
+            transactions_kind(partition, lambda: self._new_transaction_coordinator(partition)),
+            InternalTopic(partition, self._topics, self._replicas),
+            self._jobs,
+            self._timers,
+            self._clock,
+        )
+        config = self._config_now()
+        service = TransactionService(
+            runtime,
+            MarkerSender(self._replicas, self._markers, self._timers, self._clock),
+            self._producer_ids,
+            self._timers,
+            self._clock,
+            expiry_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            forgetting_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            number=partition.partition,
+        )
+        return CoordinatorPart(partition=partition, runtime=runtime, service=service)
+
+    def _new_transaction_coordinator(self, partition: TopicPartition) -> TransactionCoordinator:
+        config = self._config_now()
+        return TransactionCoordinator(
+            coordinator_epoch=self._leader_epoch(partition),
+            longest_timeout_ms=config.transaction_max_timeout_ms,
+            id_expiration_ms=config.transactional_id_expiration_ms,
+        )
+
+    def _leader_epoch(self, partition: TopicPartition) -> int:
+        """Markers of an earlier coordinator are refused by it."""
         try:
-            return self._replicas.get(TRANSACTION_STATE_PARTITION).leader_epoch
+            return self._replicas.get(partition).leader_epoch
         except StreamlogError:
-            return 0  # not created yet, or led by another broker, which has the coordinator
+            return 0  # not created yet
 
     def pinned_offset(self, partition: TopicPartition) -> int | None:
-        """The lowest offset that a group has asked to keep. 0, so all records, until the coordinator is loaded."""
-        now_ms = self._clock.now_ms()
-
-        def pinned(coordinator: GroupCoordinator) -> int | None:
-            return coordinator.offsets.pinned_offset(partition, now_ms)
-
-        unknown: int | None = 0
-        return self._group_runtime.peek(pinned, unknown)
+        return self.groups.pinned_offset(partition, self._clock.now_ms())
 
     def make_topic(
         self,
@@ -138,42 +154,43 @@ class NodeCoordinators:
         on_error: OnError,
     ) -> None:
         """Creates a topic for a client; an internal topic is created as its coordinator would create it."""
-        is_internal = is_internal_topic(name)
-        self._topics.create_topic(
-            name,
-            partition_count=1 if is_internal else partition_count,
-            configs=INTERNAL_TOPIC_CONFIGS if is_internal else {},
-            on_reply=on_reply,
-            on_error=on_error,
-        )
+        if name in (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC):
+            self._topics.make_internal_topic(name, on_reply=on_reply, on_error=on_error)
+        else:
+            self._topics.create_topic(
+                name, partition_count=partition_count, configs={}, on_reply=on_reply, on_error=on_error
+            )
 
     def delete_topic(
         self, topic: TopicDescription, *, on_reply: Callable[[TopicDescription], None], on_error: OnError
     ) -> None:
-        """Deletes a topic for a client, with the committed offsets of groups in it; an internal topic with all that
-        its coordinator knows. `on_error` gets PolicyViolationError for `__transaction_state` while a transaction is
-        open."""
-
-        def deleted(description: TopicDescription) -> None:
-            self.groups.forget_topic(description.name, topic_id=description.topic_id)
-            on_reply(description)
-
-        if topic.name != TRANSACTION_STATE_PARTITION.topic:
-            self._topics.delete_topic(topic.name, on_reply=deleted, on_error=on_error)
+        """Deletes a topic for a client; an internal topic with all that its coordinators know. `on_error` gets
+        PolicyViolationError for `__transaction_state` while a transaction is open."""
+        if topic.name != TRANSACTION_STATE_TOPIC:
+            self._topics.delete_topic(topic.name, on_reply=on_reply, on_error=on_error)
             return
 
         def released() -> None:
-            self._topics.delete_topic(topic.name, on_reply=deleted, on_error=kept)
+            self._topics.delete_topic(topic.name, on_reply=on_reply, on_error=kept)
 
         def kept(error: StreamlogError) -> None:
-            self._transaction_runtime.load()
+            self.transactions.reload()
             on_error(error)
 
-        self._transaction_runtime.release_topic(require_none_open, released, on_error)
+        self.transactions.release_topic(require_none_open, released, on_error)
 
     def _topics_changed(self) -> None:
-        self._group_runtime.topic_changed()
-        self._transaction_runtime.topic_changed()
+        self.groups.partitions.topic_changed()
+        self.transactions.partitions.topic_changed()
+        if self._is_started:
+            self._load_all()  # an internal topic may have more partitions now
+        before = self._topic_view.facts
+        if not self._topic_view.refresh():
+            return
+        now = self._topic_view.facts
+        for name, facts in before.items():
+            if name not in now or now[name].topic_id != facts.topic_id:
+                self.groups.forget_topic(name, topic_id=facts.topic_id)
         self.groups.topics_changed()
 
     def _new_group_coordinator(self) -> GroupCoordinator:
@@ -194,7 +211,7 @@ class NodeCoordinators:
             coordinator.consumer_groups = ConsumerGroups(
                 _consumer_group_settings(config, {}),
                 settings_of=self._settings_of_group,
-                topics=self._topic_facts,
+                topics=self._topic_view,
                 classic_groups=coordinator.classic_groups,
                 new_id=self._new_id,
             )

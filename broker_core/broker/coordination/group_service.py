@@ -1,12 +1,13 @@
-"""Connects group requests with the coordinator of `__consumer_offsets`: tickets, timers, expiry.
+"""Connects group requests with the coordinator of a partition of `__consumer_offsets`: tickets, timers, expiry.
 
     request(event, on_reply, on_error)     assigns a ticket; the answer comes with this event or a later one
     look(question, on_reply, on_error)     answers a question without a change
-    start()                                  once the node is up: sessions begin when the log is loaded
+    on_role()                                the coordinator begins or ends: sessions begin when its log is loaded
 
 When an append fails, the runtime discards the coordinator. Requests that are parked in it are answered with
 COORDINATOR_NOT_AVAILABLE, so their clients find the coordinator again; the reloaded one starts new sessions for its
-members. The service detects a new coordinator at the next event, and immediately after a failed one.
+members. The service detects a new coordinator at the next event, and immediately after a failed one. When another
+broker leads the partition, it cancels the timers.
 """
 
 from __future__ import annotations
@@ -33,9 +34,6 @@ _log: Final = logging.getLogger(__name__)
 
 _LOADING_RETRY_MS: Final = 100
 _PASSING: Final = (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator)
-_BEGIN: Final = ("groups", "begin")
-_EXPIRE: Final = ("groups", "expire offsets")
-_EXPIRE_STEP: Final = ("groups", "expire offsets of more groups")
 _GROUPS_AT_A_TIME: Final = 100
 
 Answer = TypeVar("Answer")
@@ -75,10 +73,18 @@ class _Waiting:
 
 
 class GroupService:
-    """Runs on the node's loop. `expiry_interval_ms`: offsets.retention.check.interval.ms."""
+    """Runs on the node's loop. `expiry_interval_ms`: offsets.retention.check.interval.ms. `number`: the partition's."""
 
-    def __init__(self, runtime: GroupRuntime, timers: TimerQueue, clock: Clock, *, expiry_interval_ms: int) -> None:
+    def __init__(
+        self, runtime: GroupRuntime, timers: TimerQueue, clock: Clock, *, expiry_interval_ms: int, number: int = 0
+    ) -> None:
         self._runtime = runtime
+        self._begin_key = ("groups begin", number)
+        self._expire_key = ("groups expire offsets", number)
+        self._step_key = ("groups expire offsets of more groups", number)
+        self._number = number
+        self._timer_keys: set[str] = set()
+        """Timers of the coordinator that are set."""
         self._timers = timers
         self._clock = clock
         self._expiry_interval_ms = expiry_interval_ms
@@ -91,10 +97,6 @@ class GroupService:
     def waiting_count(self) -> int:
         """Requests that are parked or waiting for the disk."""
         return len(self._waiting)
-
-    def start(self) -> None:
-        self._begin(self._clock.now_ms())
-        self._timers.set(_EXPIRE, self._clock.now_ms() + self._expiry_interval_ms, self._expire)
 
     def request(
         self,
@@ -148,9 +150,9 @@ class GroupService:
         """Topics were created, deleted or extended: KIP-848 groups may need a new target assignment."""
         self._run(lambda coordinator, now_ms: coordinator.on_topics_changed(now_ms), "update after a change of topics")
 
-    def check(self) -> None:
-        """The coordinator was loaded, or another broker has it now."""
-        self._timers.set(_BEGIN, self._clock.now_ms(), self._begin)
+    def on_role(self) -> None:
+        """The coordinator is about to be loaded, or to be given up."""
+        self._timers.set(self._begin_key, self._clock.now_ms(), self._begin)
 
     # -- timers --
 
@@ -161,23 +163,25 @@ class GroupService:
             if coordinator is self._begun:
                 return CoordinatorResult(reply=GroupEffects())
             self._begun = coordinator
+            self._timers.set(self._expire_key, self._clock.now_ms() + self._expiry_interval_ms, self._expire)
             return coordinator.on_loaded(self._clock.now_ms())
 
         def done(effects: GroupEffects) -> None:
             self._deliver(effects)
-            self._abandon()
+            self._abandon(ErrorCode.coordinator_not_available)
 
         def refused(error: StreamlogError) -> None:
             self._begun = None
             if isinstance(error, NotCoordinatorError):
-                self._abandon()
+                self._abandon(ErrorCode.not_coordinator)
+                self._cancel_timers()
                 return
-            self._timers.set(_BEGIN, self._clock.now_ms() + _LOADING_RETRY_MS, self._begin)
+            self._timers.set(self._begin_key, self._clock.now_ms() + _LOADING_RETRY_MS, self._begin)
 
         self._runtime.change(plan, done, refused)
 
     def _expire(self, now_ms: int) -> None:
-        self._timers.set(_EXPIRE, now_ms + self._expiry_interval_ms, self._expire)
+        self._timers.set(self._expire_key, now_ms + self._expiry_interval_ms, self._expire)
         self._runtime.look(GroupCoordinator.group_ids, self._expire_step, _ignore)
 
     def _expire_step(self, group_ids: tuple[str, ...]) -> None:
@@ -186,9 +190,18 @@ class GroupService:
         now, later = group_ids[:_GROUPS_AT_A_TIME], group_ids[_GROUPS_AT_A_TIME:]
         self._run(lambda coordinator, now_ms: coordinator.plan_expire_offsets(now_ms, now), "expiration of offsets")
         if later:
-            self._timers.set(_EXPIRE_STEP, self._clock.now_ms(), lambda now_ms: self._expire_step(later))
+            self._timers.set(self._step_key, self._clock.now_ms(), lambda now_ms: self._expire_step(later))
+
+    def _cancel_timers(self) -> None:
+        for key in (self._expire_key, self._step_key, *map(self._timer_key, self._timer_keys)):
+            self._timers.cancel(key)
+        self._timer_keys.clear()
+
+    def _timer_key(self, key: str) -> tuple[str, int, str]:
+        return ("groups", self._number, key)
 
     def _on_timer(self, key: str) -> None:
+        self._timer_keys.discard(key)
         self._run(lambda coordinator, now_ms: coordinator.on_timer(key, now_ms), f"timer {key}")
 
     def _run(
@@ -207,30 +220,32 @@ class GroupService:
 
     def _notice(self, coordinator: GroupCoordinator) -> None:
         if coordinator is not self._begun:
-            self._timers.set(_BEGIN, self._clock.now_ms(), self._begin)
+            self._timers.set(self._begin_key, self._clock.now_ms(), self._begin)
 
     def _check_after(self, error: StreamlogError) -> None:
         """The coordinator may have been discarded: checks it. If not, the check changes nothing."""
         if error.error_code is not ErrorCode.coordinator_load_in_progress:
-            self._timers.set(_BEGIN, self._clock.now_ms(), self._begin)
+            self._timers.set(self._begin_key, self._clock.now_ms(), self._begin)
 
-    def _abandon(self) -> None:
+    def _abandon(self, error_code: ErrorCode) -> None:
         lost = [
             ticket
             for ticket, waiting in self._waiting.items()
             if waiting.is_parked and waiting.coordinator is not self._begun
         ]
         for ticket in lost:
-            error = StreamlogError("A write to the coordinator's log failed while the request was waiting: retry it.")
-            error.error_code = ErrorCode.coordinator_not_available
+            error = StreamlogError("The coordinator was discarded while the request was waiting: retry it.")
+            error.error_code = error_code
             log_callback_errors("a group coordinator's reply", self._waiting.pop(ticket).on_error, error)
 
     def _deliver(self, effects: GroupEffects) -> None:
         for timer in effects.timers:
             if timer.at_ms is None:
-                self._timers.cancel(("groups", timer.key))
+                self._timer_keys.discard(timer.key)
+                self._timers.cancel(self._timer_key(timer.key))
             else:
-                self._timers.set(("groups", timer.key), timer.at_ms, self._caller(timer.key))
+                self._timer_keys.add(timer.key)
+                self._timers.set(self._timer_key(timer.key), timer.at_ms, self._caller(timer.key))
         for answer in effects.answers:
             waiting = self._waiting.pop(answer.ticket, None)
             if waiting is not None:

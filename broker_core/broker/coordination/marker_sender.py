@@ -14,21 +14,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from broker_core.broker.callback_errors import OnError
-from broker_core.broker.coordination.transaction_peers import TransactionPeers
-from broker_core.broker.partition.replica import Replica
+from broker_core.broker.coordination.node_markers import NodeMarkers, Replicas
 from broker_core.broker.timer_queue import TimerQueue
-from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_entry import ProducerEntry
-from broker_core.log.producer_state import AppendOrigin
-from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.exceptions import (
     ContradictingMarkerError,
     CoordinatorFencedError,
     InvalidTopicNameError,
-    NotCoordinatorError,
     ProducerFencedError,
     ReplicaError,
     StreamlogError,
@@ -36,9 +31,9 @@ from broker_core.model.exceptions import (
     UnknownTopicError,
 )
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
-from broker_core.model.topic_name import is_internal_topic
+from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from broker_core.ports import Clock
-from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker
+from broker_core.record.control_records import EndTransactionMarker
 from broker_core.txn.transaction_replies import EndingTransaction
 from broker_core.txn.written_markers import check_written_marker, has_marker
 
@@ -47,38 +42,12 @@ _log: Final = logging.getLogger(__name__)
 _RETRY_MS: Final = 1_000
 
 
-class Replicas(Protocol):
-    """The part of ReplicaManager that markers need."""
-
-    def get(self, partition: TopicPartition) -> Replica: ...
-
-
-class GroupLog(Protocol):
-    """The part of the group coordinator's runtime that markers need."""
-
-    def append_marker(
-        self,
-        producer: ProducerIdAndEpoch,
-        marker: EndTransactionMarker,
-        on_done: Callable[[], None],
-        on_error: OnError,
-    ) -> None: ...
-
-
 class MarkerSender:
-    """Runs on the node's loop."""
+    """Of one coordinator. Runs on the node's loop."""
 
-    def __init__(
-        self,
-        replicas: Replicas,
-        groups: GroupLog,
-        timers: TimerQueue,
-        clock: Clock,
-        peers: TransactionPeers | None = None,
-    ) -> None:
-        self._peers = peers
+    def __init__(self, replicas: Replicas, writer: NodeMarkers, timers: TimerQueue, clock: Clock) -> None:
         self._replicas = replicas
-        self._groups = groups
+        self._writer = writer
         self._timers = timers
         self._clock = clock
         self._missing: dict[EndingTransaction, set[TopicPartition]] = {}
@@ -99,72 +68,9 @@ class MarkerSender:
             self._maybe_written(ending, on_written)
 
     def forget_all(self) -> None:
-        """The coordinator moved, and its successor sends them: a late marker could end the producer's next
+        """The coordinator moves, and its successor sends them: a late marker could end the producer's next
         transaction."""
         self._missing.clear()
-
-    def write(
-        self,
-        partition: TopicPartition,
-        producer: ProducerIdAndEpoch,
-        marker: EndTransactionMarker,
-        on_done: Callable[[], None],
-        on_error: OnError,
-    ) -> None:
-        """The same as `write_here`, at whichever broker leads the partition."""
-        peers = self._peers
-
-        def refused(error: StreamlogError) -> None:
-            if peers is not None and isinstance(error, ReplicaError | NotCoordinatorError):
-                peers.write_marker(partition, producer, marker, on_done, on_error)
-            else:
-                on_error(error)
-
-        self.write_here(partition, producer, marker, on_done, refused)
-
-    def write_here(
-        self,
-        partition: TopicPartition,
-        producer: ProducerIdAndEpoch,
-        marker: EndTransactionMarker,
-        on_done: Callable[[], None],
-        on_error: OnError,
-    ) -> None:
-        """Writes one marker unchanged, without retries. Raises nothing: `on_error` gets UnknownTopicError,
-        UnknownPartitionError, InvalidTopicNameError, ProducerFencedError, CoordinatorFencedError, CoordinatorError,
-        ReplicaError and StorageError."""
-        if self._peers is not None:
-            self._peers.on_marker(partition, producer.producer_id)
-        if partition == CONSUMER_OFFSETS_PARTITION:
-            self._groups.append_marker(producer, marker, on_done, on_error)
-            return
-        if is_internal_topic(partition.topic):
-            on_error(
-                InvalidTopicNameError(
-                    f"Cannot write a marker to internal topic {partition.topic}: only its coordinator writes it.",
-                    topic=partition.topic,
-                )
-            )
-            return
-        try:
-            replica = self._replicas.get(partition)
-        except StreamlogError as error:
-            on_error(error)
-            return
-        batch = build_end_transaction_marker(
-            marker,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            timestamp_ms=self._clock.now_ms(),
-        )
-        replica.append(
-            AppendRequest(
-                batches=batch,
-                origin=AppendOrigin.COORDINATOR,
-                on_done=lambda result: on_done(),
-                on_error=on_error,
-            )
-        )
 
     def _send_to(
         self, partition: TopicPartition, ending: EndingTransaction, on_written: Callable[[EndingTransaction], None]
@@ -196,11 +102,11 @@ class MarkerSender:
 
         def checked(entry: ProducerEntry | None) -> None:
             newest = ending.coordinator_epoch
-            if self._peers is None and entry is not None:
+            if not self._writer.has_peers and entry is not None:
                 # Another broker may have served the directory before, with a higher coordinator epoch than ours.
                 newest = max(newest, entry.coordinator_epoch)
             marker = EndTransactionMarker(is_commit=ending.is_commit, coordinator_epoch=newest)
-            self.write(partition, producer, marker, done, failed)
+            self._writer.write(partition, producer, marker, done, failed)
 
         self._when_checked(partition, ending, checked, failed)
 
@@ -216,10 +122,11 @@ class MarkerSender:
         try:
             replica = self._replicas.get(partition)
         except StreamlogError as error:
-            if partition == CONSUMER_OFFSETS_PARTITION and isinstance(error, UnknownTopicError):
-                # Its coordinator may be creating it, for records of this transaction: it takes the marker after them.
+            if partition.topic == CONSUMER_OFFSETS_TOPIC and isinstance(error, UnknownTopicError):
+                # Its coordinator, here or at another broker, may be creating it, for records of this transaction: it
+                # takes the marker after them.
                 on_checked(None)
-            elif isinstance(error, ReplicaError) and self._peers is not None:
+            elif isinstance(error, ReplicaError) and self._writer.has_peers:
                 on_checked(None)  # its leader looks
             else:
                 on_error(error)

@@ -1,6 +1,6 @@
 """States of a coordinator's runtime, and their valid transitions.
 
-LOADING ── the topic exists, its log was read ────────────► DURABLE ◄──────────────┐
+LOADING ── its log was read ──► AWAITING_COMMIT ──────────► DURABLE ◄──────────────┐
    │ ▲                                                       │   ▲                 │
    │ │ the log could not be read: retried later              │   │ appended        │
    │ │                                                       ▼   │                 │
@@ -23,6 +23,9 @@ class RuntimeState(enum.Enum):
     LOADING = "loading"
     """The state is being built from the log, or waits for a retry. Every request gets a retriable error."""
 
+    AWAITING_COMMIT = "awaiting commit"
+    """The log was read up to its end, which followers may not have yet. Requests wait a moment, unplanned."""
+
     WITHOUT_TOPIC = "without topic"
     """The internal topic was not created yet. The state is empty, and answers are immediate."""
 
@@ -39,9 +42,10 @@ class RuntimeState(enum.Enum):
 
 VALID_PREDECESSORS: Final[dict[RuntimeState, frozenset[RuntimeState]]] = {
     RuntimeState.LOADING: frozenset(RuntimeState),
+    RuntimeState.AWAITING_COMMIT: frozenset({RuntimeState.LOADING}),
     RuntimeState.WITHOUT_TOPIC: frozenset({RuntimeState.LOADING}),
     RuntimeState.MAKING_TOPIC: frozenset({RuntimeState.WITHOUT_TOPIC}),
-    RuntimeState.DURABLE: frozenset({RuntimeState.LOADING, RuntimeState.MAKING_TOPIC, RuntimeState.APPENDING}),
+    RuntimeState.DURABLE: frozenset({RuntimeState.AWAITING_COMMIT, RuntimeState.MAKING_TOPIC, RuntimeState.APPENDING}),
     RuntimeState.APPENDING: frozenset({RuntimeState.DURABLE}),
 }
 

@@ -1,12 +1,12 @@
-"""Transactions on the broker: runs the coordinator's plans and carries out its decisions.
+"""The transactions of one coordinator: runs its plans and carries out its decisions.
 
     init, add partitions   answered when they are durable in `__transaction_state`
     end                    answered when it is decided (Prepare*) and durable, as in Kafka; then markers, then Complete*
-    append                 `prepare_append` returns the partitions that may not be written, and the caller queues its
-                           appends in the same callback. An end that is planned later is answered later, and its markers
-                           are queued after that: no record follows its transaction's marker
+    admit                  returns the partitions that may not be written, and the caller queues its appends in the
+                           same callback. An end that is planned later is answered later, and its markers are queued
+                           after that: no record follows its transaction's marker
     time                   transactions past their timeout are fenced and aborted; expired ids are removed
-    start                  decided but incomplete transactions of the loaded state get their markers, maybe again
+    load                   decided but incomplete transactions of the loaded state get their markers, maybe again
 
 Answers come by callbacks on the node's loop: `on_error` gets the coordinator's refusals, CoordinatorLoadingError and
 CoordinatorNotAvailableError. Handlers choose a refusal's error code, which depends on the request's version.
@@ -15,32 +15,23 @@ CoordinatorNotAvailableError. Handlers choose a refusal's error code, which depe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
-
-from kio.schema.errors import ErrorCode
 
 from broker_core.broker.callback_errors import OnError
 from broker_core.broker.coordination.append_admission import AppendAdmission
 from broker_core.broker.coordination.coordinator_runtime import CoordinatorRuntime
 from broker_core.broker.coordination.marker_sender import MarkerSender
 from broker_core.broker.coordination.producer_id_pool import ProducerIdPool
-from broker_core.broker.coordination.transaction_peers import TransactionPeers
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.cluster import TransactionalProducer
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.model.exceptions import (
     ConcurrentTransactionsError,
-    CoordinatorError,
-    InvalidProducerIdMappingError,
-    ProducerFencedError,
-    StreamlogError,
-    UnknownTransactionalIdError,
 )
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 from broker_core.model.limits import MAX_EXPIRED_ID_COUNT
 from broker_core.ports import Clock
-from broker_core.record.control_records import EndTransactionMarker
 from broker_core.txn.producer_renewal import Renewal
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
 from broker_core.txn.transaction_replies import EndingTransaction, EndReply, InitReply
@@ -50,12 +41,11 @@ TransactionRuntime = CoordinatorRuntime[TransactionCoordinator, TransactionRecor
 
 _log: Final = logging.getLogger(__name__)
 
-_EXPIRY: Final = ("transactions", "expiry")
-
 
 class TransactionService:
-    """Runs on the node's loop. The intervals are Kafka's transaction.abort.timed.out.transaction.cleanup.interval.ms
-    and transaction.remove.expired.transaction.cleanup.interval.ms."""
+    """Runs on the node's loop. `number`: the partition's. The intervals are Kafka's
+    transaction.abort.timed.out.transaction.cleanup.interval.ms and
+    transaction.remove.expired.transaction.cleanup.interval.ms."""
 
     def __init__(
         self,
@@ -67,10 +57,10 @@ class TransactionService:
         *,
         expiry_interval_ms: int = 10_000,
         forgetting_interval_ms: int = 3_600_000,
-        peers: TransactionPeers | None = None,
+        number: int = 0,
     ) -> None:
-        self._peers = peers
         self._runtime = runtime
+        self._expiry_key = ("transactions expiry", number)
         self._markers = markers
         self._producer_ids = producer_ids
         self._timers = timers
@@ -79,30 +69,30 @@ class TransactionService:
         self._forgetting_interval_ms = forgetting_interval_ms
         self._forgets_at_ms = clock.now_ms() + forgetting_interval_ms
         self._renewals: dict[str, Renewal] = {}
-        self._admission = AppendAdmission(runtime, timers, clock)
+        self._admission = AppendAdmission(runtime, timers, clock, number=number)
         runtime.on_loaded(self._on_loaded)
+
+    def on_role(self) -> None:
+        """The coordinator is about to be loaded, or to be given up."""
+        self._markers.forget_all()
+        self._renewals.clear()
+        self._timers.cancel(self._expiry_key)
 
     # -- transactions --
 
     def init_producer_id(
         self,
-        transactional_id: str | None,
+        transactional_id: str,
         *,
         timeout_ms: int,
         expected: ProducerIdAndEpoch | None,
         on_reply: Callable[[ProducerIdAndEpoch], None],
         on_error: OnError,
     ) -> None:
-        """Returns a new producer id; with a transactional id, its next producer instance.
+        """Returns the id's next producer instance.
 
         ConcurrentTransactionsError: the open transaction of the last instance is being ended first.
         """
-        if transactional_id is None:
-            self._producer_ids.when_held(
-                lambda: on_reply(ProducerIdAndEpoch(producer_id=self._producer_ids.take(), producer_epoch=0)),
-                on_error,
-            )
-            return
 
         def plan(coordinator: TransactionCoordinator) -> CoordinatorResult[TransactionRecord, InitReply]:
             planned = coordinator.plan_init_producer(
@@ -189,36 +179,6 @@ class TransactionService:
 
     # -- appends --
 
-    def prepare_append(
-        self,
-        *,
-        transactional_id: str | None,
-        producer: ProducerIdAndEpoch,
-        partitions: Sequence[TopicPartition],
-        adds: bool,
-        on_ready: Callable[[Mapping[TopicPartition, ErrorCode]], None],
-        knows_abortable: bool = False,
-    ) -> None:
-        """`on_ready` gets the partitions that a transactional batch may not be written to, with Produce's errors.
-
-        `adds`: they are added to the transaction (Produce 12 and later). `knows_abortable`: the client knows
-        TRANSACTION_ABORTABLE (Produce 11 and later). `on_ready` must queue the appends before it returns.
-        """
-
-        def admitted(outside: frozenset[TopicPartition]) -> None:
-            refusal = ErrorCode.transaction_abortable if knows_abortable else ErrorCode.invalid_txn_state
-            on_ready(dict.fromkeys(outside, refusal))
-
-        def refused(error: StreamlogError) -> None:
-            on_ready(dict.fromkeys(partitions, _produce_error(error, adds=adds)))
-
-        asking = TransactionalProducer(
-            transactional_id=transactional_id or "",
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-        )
-        self.admit(asking, partitions, adds=adds, on_ready=admitted, on_error=refused)
-
     def admit(
         self,
         producer: TransactionalProducer,
@@ -228,48 +188,22 @@ class TransactionService:
         on_ready: Callable[[frozenset[TopicPartition]], None],
         on_error: OnError,
     ) -> None:
-        """`on_ready` gets the partitions that may not be written. See `prepare_append`.
+        """`on_ready` gets the partitions that may not be written, and must queue the appends before it returns.
 
-        With `adds` it waits up to a second for the end of the producer's last transaction.
+        `adds`: they are added to the transaction, which may wait up to a second for the end of the producer's last one.
         """
-        peers = self._peers
-        if peers is not None and peers.has_coordinator_of(producer.transactional_id):
-            peers.admit(producer, partitions, adds=adds, on_ready=on_ready, on_error=on_error)
-            return
         if not adds:
             self.partitions_outside(producer, partitions, on_reply=on_ready, on_error=on_error)
             return
         self._admission.add(producer, partitions, lambda: on_ready(frozenset()), on_error)
 
-    def write_marker(
-        self,
-        partition: TopicPartition,
-        producer: ProducerIdAndEpoch,
-        marker: EndTransactionMarker,
-        *,
-        on_done: Callable[[], None],
-        on_error: OnError,
-    ) -> None:
-        """Writes a marker that a coordinator sends, or an administrator to end a hanging transaction. Only if the
-        partition is led here."""
-        self._markers.write_here(partition, producer, marker, on_done, on_error)
-
     # -- questions --
 
-    def describe(
-        self,
-        transactional_ids: Iterable[str],
-        on_reply: Callable[[dict[str, TransactionValue]], None],
-        on_error: OnError,
+    def value_of(
+        self, transactional_id: str, on_reply: Callable[[TransactionValue | None], None], on_error: OnError
     ) -> None:
-        """Returns the transactions by id; unknown ids are missing."""
-        wanted = tuple(transactional_ids)
-
-        def question(coordinator: TransactionCoordinator) -> dict[str, TransactionValue]:
-            values = ((each, coordinator.value(each)) for each in wanted)
-            return {each: value for each, value in values if value is not None}
-
-        self._runtime.look(question, on_reply, on_error)
+        """None: the id is unknown."""
+        self._runtime.look(lambda coordinator: coordinator.value(transactional_id), on_reply, on_error)
 
     def find(
         self,
@@ -286,7 +220,7 @@ class TransactionService:
         self._renewals.clear()
         self._send_owed()
         self._admission.wake_all()
-        self._timers.set(_EXPIRY, self._clock.now_ms() + self._expiry_interval_ms, self._expire)
+        self._timers.set(self._expiry_key, self._clock.now_ms() + self._expiry_interval_ms, self._expire)
 
     def _send_owed(self) -> None:
         """Sends the missing markers once the decisions are durable. After a failure they are sent after the next
@@ -305,7 +239,7 @@ class TransactionService:
         )
 
     def _expire(self, now_ms: int) -> None:
-        self._timers.set(_EXPIRY, now_ms + self._expiry_interval_ms, self._expire)
+        self._timers.set(self._expiry_key, now_ms + self._expiry_interval_ms, self._expire)
 
         def is_due(coordinator: TransactionCoordinator) -> bool:
             next_ms = coordinator.next_expiry_ms()
@@ -344,17 +278,6 @@ class TransactionService:
             self._renewals.pop(transactional_id, None)
         elif asked != given:
             self._renewals[transactional_id] = Renewal(asked=asked, given=given)
-
-
-def _produce_error(error: StreamlogError, *, adds: bool) -> ErrorCode:
-    """The Produce error for an error of the transaction coordinator, as in Kafka."""
-    if isinstance(error, UnknownTransactionalIdError | InvalidProducerIdMappingError):
-        return ErrorCode.invalid_producer_id_mapping
-    if isinstance(error, ProducerFencedError):
-        return ErrorCode.invalid_producer_epoch
-    if isinstance(error, CoordinatorError) or (isinstance(error, ConcurrentTransactionsError) and not adds):
-        return ErrorCode.not_enough_replicas
-    return error.error_code
 
 
 def _ignore(_: object) -> None:

@@ -91,6 +91,11 @@ class Replica:
         return True
 
     @property
+    def is_unwritten(self) -> bool:
+        """True: nothing was ever written to it, and it has no folder yet."""
+        return False
+
+    @property
     def knows_producers(self) -> bool:
         return self._producers is not None
 
@@ -112,6 +117,10 @@ class Replica:
         """
         self._services.budget.hold(request.size_bytes)
         self._queue.add(request)
+
+    def when_committed(self, until_offset: int, on_done: Callable[[], None], on_error: OnError) -> None:
+        """Calls back, now or later, when all in-sync replicas have everything below the offset."""
+        on_done()
 
     def change(
         self, work: Callable[[WritablePartition], Answer], on_done: Callable[[Answer], None], on_error: OnError

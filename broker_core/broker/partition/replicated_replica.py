@@ -84,7 +84,7 @@ class ReplicatedReplica(Replica):
         """It has no folder: its log is empty, and the first write creates the folder."""
         self._has_left = False
         self._committed = CommittedBounds()
-        self._waiting: dict[int, tuple[Callable[[AppendResult], None], OnError, AppendResult]] = {}
+        self._waiting: dict[int, tuple[Callable[[], None], OnError]] = {}
         """Appends with acks=all that are written and not committed."""
         self._last_request_id = 0
         super().__init__(topic_partition, topic, services)
@@ -95,6 +95,10 @@ class ReplicatedReplica(Replica):
     def is_leader(self) -> bool:
         machine = self._machine
         return machine is not None and machine.leader is not None and not machine.is_failed
+
+    @property
+    def is_unwritten(self) -> bool:
+        return self._is_unwritten
 
     @property
     def is_found(self) -> bool:
@@ -141,7 +145,7 @@ class ReplicatedReplica(Replica):
 
     def _open(self) -> None:
         if not self._replication.has_folder(self.topic_partition):
-            self._is_unwritten = True
+            self._is_unwritten, self._producers = True, {}
             self._on_found(ReplicaLog())
             return
         self._is_settling = True
@@ -188,7 +192,8 @@ class ReplicatedReplica(Replica):
         assert machine is not None
         while self._assignments and not self._is_settling:
             assignment = self._assignments[0]
-            if machine.leader is not None and assignment.leader_epoch != machine.leader.leader_epoch:
+            is_new_epoch = machine.leader is not None and assignment.leader_epoch != machine.leader.leader_epoch
+            if is_new_epoch and not self.is_idle:
                 self._is_settling = True
                 self.change(_nothing, lambda _: self._on_settled(), lambda _: self._on_settled())
                 return
@@ -248,7 +253,7 @@ class ReplicatedReplica(Replica):
         error = self._target.unknown_topic() if is_deleted else self._not_leader()
         for queued in self._queue.take_all():
             self._refuse(queued, error)
-        for _, on_error, _ in waiting.values():
+        for _, on_error in waiting.values():
             self._call(on_error, error)
         self._notify_listeners()
 
@@ -290,12 +295,18 @@ class ReplicatedReplica(Replica):
             self._call(request.on_error, replica_refusal(self.topic_partition, ErrorCode.kafka_storage_error))
         elif not request.awaits_replication:
             self._call(request.on_done, result)
-        elif machine is None or machine.leader is None:
-            self._call(request.on_error, self._not_leader())
         else:
-            self._last_request_id += 1
-            self._waiting[self._last_request_id] = (request.on_done, request.on_error, result)
-            self._carry_out(machine.await_replication(self._last_request_id, result.last_offset + 1))
+            self.when_committed(result.last_offset + 1, partial(request.on_done, result), request.on_error)
+
+    def when_committed(self, until_offset: int, on_done: Callable[[], None], on_error: OnError) -> None:
+        """`on_error` gets ReplicaError: another broker leads now, or too few replicas are in sync."""
+        machine = self._machine
+        if machine is None or machine.leader is None:
+            self._call(on_error, self._not_leader())
+            return
+        self._last_request_id += 1
+        self._waiting[self._last_request_id] = (on_done, on_error)
+        self._carry_out(machine.await_replication(self._last_request_id, until_offset))
 
     def on_fetch(self, fetch: PartitionFetch) -> FetchVerdict:
         """Of a follower, or a consumer."""
@@ -375,9 +386,9 @@ class ReplicatedReplica(Replica):
                 case WatermarkAdvanced():
                     self._show()
                 case AnswerAppend(request_id=request_id, error=error):
-                    on_done, on_error, result = self._waiting.pop(request_id)
+                    on_done, on_error = self._waiting.pop(request_id)
                     if error is ErrorCode.none:
-                        self._call(on_done, result)
+                        self._call(on_done)
                     else:
                         self._call(on_error, replica_refusal(self.topic_partition, error))
                 case ProposeIsr(proposal=proposal):

@@ -5,7 +5,7 @@ A group is created by its first member or by a record. Without members it stays,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -55,27 +55,28 @@ from broker_core.group.group_effects import GroupEffects, GroupResult, TimerChan
 from broker_core.group.group_records import GroupMetadataRecord
 from broker_core.group.offsets.offset_messages import CommitRequest, FetchRequest
 from broker_core.group.subscribed_topics import CONSUMER_PROTOCOL_TYPE
-from broker_core.group.topic_view import TopicFacts, TopicView
+from broker_core.group.topic_view import TopicView
 
 _NOTHING: Final[GroupResult] = CoordinatorResult(reply=GroupEffects())
 
 
 class ConsumerGroups:
-    """`settings_of` returns a group's current settings, if groups differ. `topics` returns all topics by name; `new_id`
+    """`settings_of` returns a group's current settings, if groups differ. `topics` is refreshed by its owner; `new_id`
     returns a unique text for member ids."""
 
     def __init__(
         self,
         settings: ConsumerGroupSettings,
         *,
-        topics: Callable[[], Mapping[str, TopicFacts]],
+        topics: TopicView,
         classic_groups: ClassicGroups,
         new_id: Callable[[], str],
         settings_of: Callable[[str], ConsumerGroupSettings] | None = None,
     ) -> None:
         self._world = ConsumerWorld(
-            topics=TopicView(topics), settings=settings, settings_of=settings_of or (lambda _: settings), deadlines={}
+            topics=topics, settings=settings, settings_of=settings_of or (lambda _: settings), deadlines={}
         )
+        self._seen_version = topics.version
         self._classic = classic_groups
         self._new_id = new_id
         self._groups: dict[str, ConsumerGroup] = {}
@@ -248,7 +249,8 @@ class ConsumerGroups:
 
     def on_topics_changed(self, now_ms: int) -> GroupResult:
         """Topics were created, deleted or extended: each group looks at them at the next heartbeat of a member."""
-        has_new = self._world.topics.refresh()
+        topics, seen = self._world.topics, self._seen_version
+        has_new, self._seen_version = topics.grown_in > seen, topics.version
         for group in self._groups.values():
             group.knows_topics = False
             group.knows_regexes = group.knows_regexes and not has_new
@@ -256,7 +258,6 @@ class ConsumerGroups:
 
     def on_loaded(self, now_ms: int) -> GroupResult:
         """Starts a session for each member."""
-        self._world.topics.refresh()
         results = []
         for group in self._groups.values():
             step = ConsumerStep(group, self._world, now_ms)

@@ -20,6 +20,7 @@ from typing import Final
 
 from broker_core.broker.broker_node import NodePorts
 from broker_core.broker.cluster.cluster_node import ClusterBrokerNode, ClusterPorts
+from broker_core.broker.cluster.cluster_topics import InternalTopicPlan
 from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.log_directory.meta_properties import MetaProperties
 from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
@@ -29,6 +30,7 @@ from broker_core.metadata.broker_messages import BrokerIdentity
 from broker_core.metadata.controller import random_id
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import DirectoryLockedError, QuorumError
+from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from broker_core.ports import LockMode
 from broker_core.replication.replication_values import ReplicationSettings
 from broker_core.server.broker_server import BrokerServer
@@ -127,7 +129,7 @@ class ClusterServer:
             broker_epoch=lambda: self._session.broker_epoch,
             replication=ReplicationSettings(max_lag_ms=limits.max_lag_ms, fetch_backoff_ms=limits.fetch_backoff_ms),
             on_follow=self._on_follow,
-            internal_factors=(limits.offsets_factor, limits.transactions_factor),
+            internal_plans=_internal_plans(limits),
         )
         return ClusterBrokerNode(config, ports, cluster)
 
@@ -200,3 +202,16 @@ class ClusterServer:
             if each.name == self._limits.links.listener:
                 return BrokerAddress(host=each.host, port=each.port)
         return None
+
+
+def _internal_plans(limits: ReplicaLimits) -> dict[str, InternalTopicPlan]:
+    return {
+        CONSUMER_OFFSETS_TOPIC: InternalTopicPlan(
+            partition_count=limits.offsets_partition_count, factor=limits.offsets_factor
+        ),
+        TRANSACTION_STATE_TOPIC: InternalTopicPlan(
+            partition_count=limits.transactions_partition_count,
+            factor=limits.transactions_factor,
+            configs={"min.insync.replicas": str(limits.transactions_min_in_sync)},
+        ),
+    }

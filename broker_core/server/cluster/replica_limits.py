@@ -18,7 +18,10 @@ _NUMBERS: Final = {
     "replica.fetch.response.max.bytes": "response_max_bytes",
     "replica.fetch.backoff.ms": "fetch_backoff_ms",
     "offsets.topic.replication.factor": "offsets_factor",
+    "offsets.topic.num.partitions": "offsets_partition_count",
     "transaction.state.log.replication.factor": "transactions_factor",
+    "transaction.state.log.num.partitions": "transactions_partition_count",
+    "transaction.state.log.min.isr": "transactions_min_in_sync",
 }
 USED_BY_REPLICAS: Final = frozenset(_NUMBERS)
 
@@ -35,7 +38,10 @@ class ReplicaLimits:
     response_max_bytes: int = 10 * 1024 * 1024
     fetch_backoff_ms: int = 1000
     offsets_factor: int = 3
+    offsets_partition_count: int = 50
     transactions_factor: int = 3
+    transactions_partition_count: int = 50
+    transactions_min_in_sync: int = 2
     links: LinkSecurity = field(default_factory=LinkSecurity)
 
 

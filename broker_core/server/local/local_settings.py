@@ -17,6 +17,7 @@ _MAX_FACTOR: Final = 3
 def local_settings(node_id: int, controller_ports: Mapping[int, int], *, port: int, path: str) -> dict[str, str]:
     """`controller_ports`: of all nodes, by id. `port` is for clients, `path` the log directory."""
     factor = min(_MAX_FACTOR, len(controller_ports))
+    min_in_sync = str(min(2, factor - 1) or 1)
     return {
         "process.roles": "broker,controller",
         "node.id": str(node_id),
@@ -26,9 +27,10 @@ def local_settings(node_id: int, controller_ports: Mapping[int, int], *, port: i
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": path,
         "default.replication.factor": str(factor),
-        "min.insync.replicas": str(min(2, factor - 1) or 1),
+        "min.insync.replicas": min_in_sync,
         "offsets.topic.replication.factor": str(factor),
         "transaction.state.log.replication.factor": str(factor),
+        "transaction.state.log.min.isr": min_in_sync,
         "group.initial.rebalance.delay.ms": "0",
         "broker.heartbeat.interval.ms": "300",
         "broker.session.timeout.ms": "1500",

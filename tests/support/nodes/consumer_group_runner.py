@@ -16,7 +16,7 @@ from broker_core.group.consumer.consumer_settings import ConsumerGroupSettings
 from broker_core.group.coordinator_records import decode_coordinator_record, encode_coordinator_record
 from broker_core.group.group_coordinator import GroupCoordinator
 from broker_core.group.group_settings import GroupSettings
-from broker_core.group.topic_view import TopicFacts
+from broker_core.group.topic_view import TopicFacts, TopicView
 
 _NAMESPACE = UUID("6f6b9a7e-2f41-4a4c-9d5b-0d4a3b1f5c11")
 START_MS = 1_700_000_000_000
@@ -28,6 +28,7 @@ class ConsumerGroupRunner:
         self.classic_settings = classic_settings or GroupSettings(initial_rebalance_delay_ms=0)
         self.now_ms = START_MS
         self.topics: dict[str, TopicFacts] = {}
+        self.view = TopicView(lambda: self.topics)
         self.log = []
         self.answers = {}
         self._timers: dict[str, int] = {}
@@ -40,15 +41,15 @@ class ConsumerGroupRunner:
 
     def create(self, topic, count):
         self.topics[topic] = TopicFacts(uuid5(_NAMESPACE, f"{topic}{next(self._ids)}"), count)
-        self._carry_out(self.groups.on_topics_changed(self.now_ms))
+        self._learn_topics()
 
     def grow(self, topic, count):
         self.topics[topic] = self.topics[topic]._replace(partition_count=count)
-        self._carry_out(self.groups.on_topics_changed(self.now_ms))
+        self._learn_topics()
 
     def delete(self, topic):
         del self.topics[topic]
-        self._carry_out(self.groups.on_topics_changed(self.now_ms))
+        self._learn_topics()
 
     def wait(self, ms):
         """Timers fire at their times on the way."""
@@ -123,12 +124,16 @@ class ConsumerGroupRunner:
 
     # -- within --
 
+    def _learn_topics(self):
+        self.view.refresh()
+        self._carry_out(self.groups.on_topics_changed(self.now_ms))
+
     def _new(self):
         coordinator = GroupCoordinator(self.classic_settings, new_id=lambda: f"id-{next(self._ids)}")
         assert isinstance(coordinator.classic_groups, ClassicGroups)
         coordinator.consumer_groups = ConsumerGroups(
             self.settings,
-            topics=lambda: self.topics,
+            topics=self.view,
             classic_groups=coordinator.classic_groups,
             new_id=lambda: f"id-{next(self._ids)}",
         )

@@ -6,6 +6,8 @@ from __future__ import annotations
 from support.nodes.security_node import ADMIN, SecurityNode
 
 from broker_core.broker.cluster_view import SingleNodeView
+from broker_core.broker.coordination.coordinator_partitions import CoordinatorPart, CoordinatorPartitions
+from broker_core.broker.coordination.group_coordinators import GroupCoordinators
 from broker_core.broker.coordination.group_service import GroupService
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.group.coordinator_records import decode_coordinator_record, encode_coordinator_record
@@ -39,7 +41,11 @@ class ListRuntime:
         self.producers = []
         self.is_prompt = True
         self.refusal = None
+        self.is_elsewhere = False
         self._held = []
+
+    def load(self):
+        """The list is there already."""
 
     def change(self, plan, on_reply, on_error, *, producer=None, is_divisible=False):
         if self.refusal is not None:
@@ -80,6 +86,18 @@ class ListRuntime:
         self.coordinator.replay(decode_coordinator_record(*self.log[at]), record_offset=at)
 
 
+def one_coordinator(node):
+    """Of one partition, which has all groups, run by the node's `runtime`."""
+
+    def part(partition):
+        service = GroupService(node.runtime, node.timers, node, expiry_interval_ms=600_000)
+        return CoordinatorPart(partition=partition, runtime=node.runtime, service=service)
+
+    coordinators = GroupCoordinators(CoordinatorPartitions("__consumer_offsets", node.topics, part))
+    coordinators.partitions.load_all()
+    return coordinators
+
+
 class GroupNode(SecurityNode):
     """Time is `now_ms`; `pass_ms` lets timers fire on the way."""
 
@@ -90,7 +108,7 @@ class GroupNode(SecurityNode):
         self.runtime = ListRuntime(lambda: GroupCoordinator(given, new_id=lambda: next(ids)))
         self.time_ms = 1_000_000
         self.timers = TimerQueue()
-        self.groups = GroupService(self.runtime, self.timers, self, expiry_interval_ms=600_000)
+        self.groups = one_coordinator(self)
         self.cluster = SingleNodeView(
             cluster_id="c",
             node_id=7,

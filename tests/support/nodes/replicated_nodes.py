@@ -14,8 +14,10 @@ from support.files.queued_jobs import QueuedJobs
 from support.nodes.replica_builders import T0, HandClock, RefusingFileSystem
 
 from broker_core.broker.cluster.cluster_replicas import ClusterReplicas
-from broker_core.broker.cluster.cluster_topics import ClusterTopics
+from broker_core.broker.cluster.cluster_topics import ClusterTopics, InternalTopicPlan
 from broker_core.broker.cluster.replica_directory import open_replica_directory
+from broker_core.broker.coordination.coordinators import NodeCoordinators
+from broker_core.broker.settings.broker_config import parse_broker_config
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.log.append_request import AppendRequest
 from broker_core.log_directory.meta_properties import MetaProperties
@@ -40,6 +42,10 @@ from broker_core.replication.replication_values import (
     ReplicationSettings,
 )
 
+INTERNAL_PLANS = {
+    name: InternalTopicPlan(partition_count=4, factor=3) for name in ("__consumer_offsets", "__transaction_state")
+}
+
 
 class AskedController:
     """A ControllerPort that keeps what it is asked."""
@@ -58,7 +64,7 @@ class ReplicatedNode:
         self.node_id, self.image, self.clock = node_id, image, clock
         self.fs = fs or RefusingFileSystem()
         self.jobs, self.timers, self.controller = QueuedJobs(), TimerQueue(), AskedController()
-        self.roles, self.followed = [], []
+        self.roles, self.followed, self.coordinators = [], [], None
         entropy, defaults = (
             SystemEntropy(),
             TopicDefaults(configs={}, is_always_synced=True),
@@ -78,7 +84,7 @@ class ReplicatedNode:
             controller=self.controller,
             own_id=node_id,
             broker_epoch=lambda: self.broker_epoch,
-            internal_factor=lambda name: 3,
+            internal_plans=INTERNAL_PLANS,
             timers=self.timers,
             clock=clock,
         )
@@ -93,9 +99,23 @@ class ReplicatedNode:
             clock,
             own_id=node_id,
             broker_epoch=lambda: self.broker_epoch,
-            on_role=self.roles.append,
+            on_role=self._on_role,
             on_follow=self.followed.append,
         )
+
+    def _on_role(self, partition):
+        self.roles.append(partition)
+        if self.coordinators is not None:
+            self.coordinators.on_role(partition)
+
+    def coordinate(self, **settings):
+        """From now on it has coordinators. As ClusterBrokerNode makes them, without peers."""
+        given = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        config = parse_broker_config({"log.dirs": "/none", "listeners": "PLAINTEXT://127.0.0.1:1", **given})
+        self.coordinators = NodeCoordinators(
+            lambda: config, self.topics, self.replicas, self.jobs, self.timers, self.clock, SystemEntropy()
+        )
+        self.coordinators.start()
 
     @property
     def broker_epoch(self):
@@ -173,7 +193,9 @@ class ReplicatedNodes:
         for node in self.nodes.values():
             node.learn()
 
-    def create(self, name="t", *, leader=1, replicas=(1, 2, 3), partition_count=1, **configs):
+    def create(self, name="t", *, leader=1, replicas=(1, 2, 3), partition_count=1, leaders=None, **configs):
+        """`leaders`: of each partition, where they differ."""
+        leaders = leaders or (leader,) * partition_count
         topic_id = self.topic_ids[name] = UUID(int=1000 + len(self.topic_ids) + len(self.image._removed_topic_ids))
         self.replay(
             TopicRecord(name=name, topic_id=topic_id),
@@ -187,19 +209,19 @@ class ReplicatedNodes:
                     topic_id=topic_id,
                     replicas=replicas,
                     isr=replicas,
-                    leader=leader,
+                    leader=led_by,
                     leader_epoch=0,
                     partition_epoch=0,
                     directories=tuple(UUID(int=each) for each in replicas),
                 )
-                for number in range(partition_count)
+                for number, led_by in enumerate(leaders)
             ),
         )
 
     def remove(self, name="t"):
         self.replay(RemoveTopicRecord(topic_id=self.topic_ids.pop(name)))
 
-    def change(self, name="t", *, number=0, **fields):
+    def change(self, name="t", number=0, **fields):
         """leader=, isr=, replicas=…"""
         self.replay(PartitionChangeRecord(partition_id=number, topic_id=self.topic_ids[name], **fields))
 

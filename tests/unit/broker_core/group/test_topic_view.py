@@ -14,8 +14,11 @@ def test_the_world_shows_topics_as_of_the_last_refresh():
     assert view.ids_of(["t", "u", "missing"]) == {A, B}
     assert view.partition_counts([A, B]) == {A: 3, B: 1}
     assert (view.name_of(B), view.id_of("u")) == ("u", B)
-    del topics["u"]
+    assert (view.version, view.grown_in) == (2, 2)
     assert not view.refresh()
+    del topics["u"]
+    assert view.refresh()
+    assert (view.version, view.grown_in) == (3, 2)
     assert (view.name_of(B), view.id_of("u")) == (None, None)
 
 

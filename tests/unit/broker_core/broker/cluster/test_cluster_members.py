@@ -2,7 +2,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_core.broker.cluster.cluster_members import ClusterMembers, java_hash
+from broker_core.broker.cluster.cluster_members import ClusterMembers
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import (
     BrokerEndpoint,
@@ -53,15 +53,6 @@ def image():
 @pytest.fixture
 def members(image):
     return ClusterMembers(cluster_id="c", node_id=2, image_now=lambda: image)
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    # What Java's String.hashCode is known to give, a surrogate pair among them.
-    [("", 0), ("a", 97), ("hello", 99162322), ("polygenelubricants", -(2**31)), ("😀", 1772899)],
-)
-def test_a_key_is_hashed_as_in_java(text, number):
-    assert java_hash(text) == number
 
 
 def test_brokers_are_those_that_are_not_fenced_and_requests_for_the_controller_come_here(members):

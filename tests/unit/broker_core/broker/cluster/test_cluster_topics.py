@@ -51,10 +51,16 @@ def test_a_topic_is_created_by_the_controller_and_told_once_this_broker_knows_it
     assert heard == ["new"]
 
 
-def test_an_internal_topic_is_created_with_its_own_factor(brokers, heard):
-    create(brokers[1], heard, "__consumer_offsets")
+def test_an_internal_topic_is_created_with_its_own_factor_and_number_of_partitions(brokers, heard):
+    topics = brokers[1].topics
+    assert topics.internal_partition_count("__consumer_offsets") == 4
+    topics.make_internal_topic("__consumer_offsets", on_reply=heard.append, on_error=heard.append)
     ((message, _, _),) = brokers[1].controller.asked
-    assert message.topics[0].replication_factor == 3
+    (topic,) = message.topics
+    assert (topic.num_partitions, topic.replication_factor) == (4, 3)
+    assert ("cleanup.policy", "compact") in [(each.name, each.value) for each in topic.configs]
+    brokers.create("__consumer_offsets", replicas=(1,), partition_count=2)
+    assert topics.internal_partition_count("__consumer_offsets") == 2
 
 
 def test_a_topic_that_the_broker_does_not_hear_of_is_not_waited_for_for_ever(brokers, heard):

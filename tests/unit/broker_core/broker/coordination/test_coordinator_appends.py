@@ -1,4 +1,5 @@
-from broker_core.broker.coordination.coordinator_appends import CoordinatorAppends, HeldAnswer
+from broker_core.broker.coordination.coordinator_appends import CoordinatorAppends
+from broker_core.broker.coordination.held_answer import HeldAnswer
 from broker_core.model.identifiers import ProducerIdAndEpoch
 
 NOBODY = ProducerIdAndEpoch(producer_id=-1, producer_epoch=-1)

@@ -128,3 +128,93 @@ def test_consumer_groups_are_enabled_unless_the_configuration_disables_them(tmp_
 def test_transaction_max_timeout_ms_comes_from_the_broker_configuration(tmp_path):
     node = a_node(tmp_path / "log", transaction_max_timeout_ms=1000)
     assert init(node).error_code.name == "invalid_transaction_timeout"
+
+
+def make_internal(node, name, count):
+    """As another version, or a Kafka, has made it."""
+    node.topics.create_topic(name, partition_count=count, configs=WANTED, on_reply=lambda _: None, on_error=pytest.fail)
+    node.jobs.run_all()
+
+
+def test_internal_topics_of_many_partitions_are_used_as_they_are(tmp_path, node):
+    make_topic(node, "t")
+    for name in ("__consumer_offsets", "__transaction_state"):
+        make_internal(node, name, 4)
+    groups, ids = ["a", "b", "c", "d"], ["e", "f", "g", "h"]  # by Java's hash: in 1, 2, 3 and 0
+    for number, group in enumerate(groups):
+        assert commit(node, group, number) == "none"
+    producers = {each: init(node, each).producer_id for each in ids}
+    stop(node)
+    again = a_node(tmp_path / "log")
+    sizes = {number: again.replicas.get(TopicPartition("__consumer_offsets", number)).bounds for number in range(4)}
+    assert [sizes[number].log_end_offset for number in range(4)] == [1, 1, 1, 1]
+    assert [committed(again, group) for group in groups] == [0, 1, 2, 3]
+    assert {each: init(again, each).producer_id for each in ids} == producers
+
+
+def test_requests_for_several_groups_and_ids_are_answered_by_their_partitions(node):
+    make_topic(node, "t")
+    for name in ("__consumer_offsets", "__transaction_state"):
+        make_internal(node, name, 4)
+    for number, group in enumerate("abcd"):
+        commit(node, group, number)
+        init(node, group)
+    topics = [{"name": "t", "partition_indexes": [0]}]
+    fetched = ask(node, ApiKey.OFFSET_FETCH, 9, groups=[{"group_id": each, "topics": topics} for each in "dxa"]).groups
+    assert [(each.group_id, each.topics[0].partitions[0].committed_offset) for each in fetched] == [
+        ("d", 3), ("x", -1), ("a", 0),
+    ]  # fmt: skip
+    listed = ask(node, ApiKey.LIST_GROUPS, 4, states_filter=()).groups
+    assert sorted(each.group_id for each in listed) == ["a", "b", "c", "d"]
+    described = ask(node, ApiKey.DESCRIBE_GROUPS, 5, groups=("b", "x", "d")).groups
+    assert [(each.group_id, each.group_state) for each in described] == [("b", "Empty"), ("x", "Dead"), ("d", "Empty")]
+    transactions = ask(node, ApiKey.LIST_TRANSACTIONS, 0, state_filters=(), producer_id_filters=()).transaction_states
+    assert [each.transactional_id for each in transactions] == ["a", "b", "c", "d"]
+    states = ask(node, ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=("c", "x", "a")).transaction_states
+    assert [(each.transactional_id, each.error_code.name) for each in states] == [
+        ("c", "none"), ("x", "transactional_id_not_found"), ("a", "none"),
+    ]  # fmt: skip
+    deleted = ask(node, ApiKey.DELETE_GROUPS, 2, groups_names=("a", "x", "c")).results
+    assert [(each.group_id, each.error_code.name) for each in deleted] == [
+        ("a", "none"), ("x", "group_id_not_found"), ("c", "none"),
+    ]  # fmt: skip
+
+
+def test_a_transaction_with_offsets_in_one_of_many_partitions_ends_there(node):
+    make_topic(node, "t")
+    make_internal(node, "__consumer_offsets", 4)
+    given = init(node)
+    producer = {"transactional_id": "mine", "producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
+    asked = {"group_id": "c", "generation_id": -1, "member_id": "", "group_instance_id": None, **producer}
+    partitions = [{"partition_index": 0, "committed_offset": 8, "committed_leader_epoch": -1, "committed_metadata": ""}]
+    answer = ask(node, ApiKey.TXN_OFFSET_COMMIT, 5, topics=[{"name": "t", "partitions": partitions}], **asked)
+    assert answer.topics[0].partitions[0].error_code.name == "none"
+    described = ask(node, ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=("mine",)).transaction_states[0]
+    assert [(each.topic, list(each.partitions)) for each in described.topics] == [("__consumer_offsets", [3])]
+    assert committed(node, "c") == -1
+    ask(node, ApiKey.END_TXN, 5, committed=True, **producer)
+    assert committed(node, "c") == 8
+
+
+def test_a_broker_adds_the_partition_of_committed_offsets_to_a_transaction_and_a_client_does_not(node):
+    """The group's coordinator asks the transaction's, which may be another broker (KIP-890)."""
+    make_internal(node, "__consumer_offsets", 4)
+    make_internal(node, "__other", 1)
+    given = init(node)
+    codes = {}
+    for name in ("__consumer_offsets", "__transaction_state"):
+        topics = [{"name": name, "partitions": [0]}]
+        asked = {
+            "transactional_id": "mine", "producer_id": given.producer_id, "producer_epoch": given.producer_epoch,
+            "verify_only": False, "topics": topics,
+        }  # fmt: skip
+        several = ask(node, ApiKey.ADD_PARTITIONS_TO_TXN, 5, transactions=[asked]).results_by_transaction[0]
+        codes[name] = several.topic_results[0].results_by_partition[0].partition_error_code.name
+    refused = ask(
+        node, ApiKey.ADD_PARTITIONS_TO_TXN, 3, v3_and_below_transactional_id="mine",
+        v3_and_below_producer_id=given.producer_id, v3_and_below_producer_epoch=given.producer_epoch,
+        v3_and_below_topics=[{"name": "__consumer_offsets", "partitions": [0]}],
+    )  # fmt: skip
+    result = refused.results_by_topic_v3_and_below[0].results_by_partition[0]
+    assert codes == {"__consumer_offsets": "none", "__transaction_state": "topic_authorization_failed"}
+    assert result.partition_error_code.name == "topic_authorization_failed"

@@ -22,7 +22,7 @@ JOIN = JoinRequest(
 @pytest.fixture
 def node(tmp_path):
     node = GroupNode(tmp_path)
-    node.groups.start()
+    node.pass_ms(0)
     return node
 
 
@@ -33,7 +33,7 @@ def request(node, name, given, **options):
     def event(coordinator, ticket, now_ms):
         return getattr(coordinator, name)(ticket, given, now_ms)
 
-    node.groups.request(event, answers.append, lambda error: answers.append(error.error_code), **options)
+    node.groups.of("g").request(event, answers.append, lambda error: answers.append(error.error_code), **options)
     return answers
 
 
@@ -90,7 +90,7 @@ def test_a_transactional_commit_passes_its_producer_to_the_runtime(node):
 
 def test_sessions_do_not_expire_while_groups_are_loading(tmp_path):
     node = GroupNode(tmp_path)
-    node.groups.start()
+    node.pass_ms(0)
     member_id = stable_member(node)
     node.runtime.refusal = LOADING
     node.runtime.lose(LOST, kept_records=len(node.runtime.log))
@@ -133,7 +133,7 @@ def test_the_next_request_detects_a_reloaded_coordinator(node):
 
 def test_offsets_expire_while_the_service_runs(tmp_path):
     node = GroupNode(tmp_path, offsets_retention_ms=1_000)
-    node.groups.start()
+    node.pass_ms(0)
     request(node, "on_join", JOIN)
     node.pass_ms(3_000)
     node.pass_ms(20_000)
@@ -152,7 +152,7 @@ def test_member_ids_are_random_uuids(tmp_path):
 def test_offsets_of_many_groups_expire_in_steps(tmp_path):
     """Of ten thousand groups at once the loop did nothing else for seconds, and the batch of tombstones was refused."""
     node = GroupNode(tmp_path, offsets_retention_ms=1_000)
-    node.groups.start()
+    node.pass_ms(0)
     for number in range(250):
         place = TopicPartition("orders", 0)
         value = OffsetCommitValue(offset=1, leader_epoch=-1, metadata="", commit_time_ms=1, topic_id=None)

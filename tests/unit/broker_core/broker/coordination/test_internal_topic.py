@@ -18,7 +18,7 @@ def topic(node):
 
 def make(node, topic):
     told = []
-    topic.make(lambda: told.append("made"), told.append)
+    topic.make(lambda replica: told.append("made"), told.append)
     node.jobs.run_all()
     return told
 

@@ -3,6 +3,7 @@ from support.builders.builders import a_record
 from support.nodes.tally_coordinator import TallyNode
 
 from broker_core.broker.coordination.marker_sender import MarkerSender
+from broker_core.broker.coordination.node_markers import NodeMarkers
 from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.exceptions import ProducerFencedError, UnknownTopicError
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
@@ -22,9 +23,25 @@ def node(tmp_path):
     return node
 
 
+class OneLog:
+    """GroupLogs of one partition."""
+
+    def __init__(self, runtime):
+        self.runtime = runtime
+
+    def append_marker(self, partition, *marker):
+        assert partition == CONSUMER_OFFSETS_PARTITION
+        self.runtime.append_marker(*marker)
+
+
+def a_sender(node, peers=None):
+    writer = NodeMarkers(node.replicas, OneLog(node.runtime), node.clock, peers)
+    return MarkerSender(node.replicas, writer, node.timers, node.clock)
+
+
 @pytest.fixture
 def sender(node):
-    return MarkerSender(node.replicas, node.runtime, node.timers, node.clock)
+    return a_sender(node)
 
 
 def an_ending(*partitions, epoch=1, is_commit=True, coordinator_epoch=0, is_epoch_bumped=True):
@@ -118,7 +135,9 @@ def test_a_single_marker_is_validated_by_the_log(node, sender):
     marker = EndTransactionMarker(is_commit=False, coordinator_epoch=0)
     older = ProducerIdAndEpoch(producer_id=7, producer_epoch=0)
     for producer, partition in ((PRODUCER, T0), (older, T0), (PRODUCER, GONE), (PRODUCER, CONSUMER_OFFSETS_PARTITION)):
-        sender.write(partition, producer, marker, lambda: told.append("written"), lambda each: told.append(type(each)))
+        sender._writer.write(
+            partition, producer, marker, lambda: told.append("written"), lambda each: told.append(type(each))
+        )
         node.jobs.run_all()
     assert told == ["written", ProducerFencedError, UnknownTopicError, "written"]
 
@@ -132,9 +151,9 @@ def test_a_marker_of_the_other_kind_is_an_error_that_names_partition_and_produce
     told = []
     for partition in (T0, CONSUMER_OFFSETS_PARTITION):
         node.set("a", 1, producer=ProducerIdAndEpoch(producer_id=7, producer_epoch=0))
-        sender = MarkerSender(node.replicas, node.runtime, node.timers, node.clock)
+        sender = a_sender(node)
         abort = EndTransactionMarker(is_commit=False, coordinator_epoch=0)
-        sender.write(partition, PRODUCER, abort, lambda: told.append("written"), told.append)
+        sender._writer.write(partition, PRODUCER, abort, lambda: told.append("written"), told.append)
         node.jobs.run_all()
     assert told == ["written", "written"]
     if not is_known:
@@ -144,7 +163,7 @@ def test_a_marker_of_the_other_kind_is_an_error_that_names_partition_and_produce
         node.stop()
         node = TallyNode(tmp_path / "log")
     ends = [node.replica(each).bounds.log_end_offset for each in partitions]
-    sender = MarkerSender(node.replicas, node.runtime, node.timers, node.clock)
+    sender = a_sender(node)
     written = []
     sender.send([an_ending(*partitions)], written.append)
     for _ in range(3):
@@ -175,7 +194,7 @@ class NoPeers:
 
 def test_in_a_cluster_a_coordinator_that_was_replaced_writes_no_marker_behind_its_successor(node):
     # An old client's next transaction has the same epoch: the late marker would end it.
-    sender = MarkerSender(node.replicas, node.runtime, node.timers, node.clock, NoPeers())
+    sender = a_sender(node, NoPeers())
     written = []
     sender.send([an_ending(T0, coordinator_epoch=5, is_epoch_bumped=False)], written.append)
     node.jobs.run_all()

@@ -3,7 +3,8 @@ import pytest
 from broker_core.broker.coordination.runtime_states import RuntimeState, assert_may_follow
 
 FOLLOWING = {
-    "loading": "loading, without topic, durable",
+    "loading": "loading, without topic, awaiting commit",
+    "awaiting commit": "durable, loading",
     "without topic": "making topic, loading",
     "making topic": "durable, loading",
     "durable": "appending, loading",

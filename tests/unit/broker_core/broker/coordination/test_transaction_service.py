@@ -174,7 +174,7 @@ def test_a_first_write_that_waits_too_long_gets_a_retriable_error(node):
 def at_its_last_epoch(node):
     """A producer with one record in its open transaction, at the last epoch that its id has."""
     producer_id, _ = node.producer()
-    node.node.transactions._runtime.change(
+    node.node.transactions.of("t")._runtime.change(
         lambda coordinator: CoordinatorResult(
             records=(
                 TransactionRecord(
