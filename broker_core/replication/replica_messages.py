@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -13,7 +14,6 @@ from broker_core.replication.replication_values import FetchPosition, ReplicaFet
 
 _EARLIEST: Final = -2
 _LATEST: Final = -1
-_WITHOUT_SESSION: Final = -1
 
 
 class PartitionId(NamedTuple):
@@ -23,8 +23,18 @@ class PartitionId(NamedTuple):
     number: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionChanges:
+    """What a Fetch says of its session: `positions` that are new or have moved, and partitions that are `forgotten`."""
+
+    session_id: int
+    epoch: int
+    positions: Mapping[PartitionId, FetchPosition]
+    forgotten: frozenset[PartitionId]
+
+
 def replica_fetch_request(
-    positions: Mapping[PartitionId, FetchPosition],
+    changes: SessionChanges,
     *,
     replica_id: int,
     broker_epoch: int,
@@ -32,11 +42,11 @@ def replica_fetch_request(
     max_bytes: int,
     partition_max_bytes: int,
 ) -> Any:
-    """Fetch 17, without a session."""
+    """Fetch 17."""
     from kio.schema.fetch.v17.request import FetchRequest
 
     topics: dict[UUID, list[dict[str, Any]]] = {}
-    for partition, position in positions.items():
+    for partition, position in changes.positions.items():
         topics.setdefault(partition.topic_id, []).append(
             {
                 "partition": partition.number,
@@ -47,15 +57,18 @@ def replica_fetch_request(
                 "partition_max_bytes": partition_max_bytes,
             }
         )
+    forgotten: dict[UUID, list[int]] = {}
+    for partition in sorted(changes.forgotten):
+        forgotten.setdefault(partition.topic_id, []).append(partition.number)
     values = {
         "replica_state": {"replica_id": replica_id, "replica_epoch": broker_epoch},
         "max_wait": timedelta(milliseconds=max_wait_ms),
         "min_bytes": 1,
         "max_bytes": max_bytes,
-        "session_id": 0,
-        "session_epoch": _WITHOUT_SESSION,
+        "session_id": changes.session_id,
+        "session_epoch": changes.epoch,
         "topics": [{"topic_id": topic_id, "partitions": each} for topic_id, each in topics.items()],
-        "forgotten_topics_data": [],
+        "forgotten_topics_data": [{"topic_id": topic_id, "partitions": each} for topic_id, each in forgotten.items()],
         "rack_id": "",
     }
     return build(FetchRequest, values)

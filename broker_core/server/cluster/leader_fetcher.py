@@ -1,6 +1,6 @@
 """Fetches from one broker for all replicas of this one that follow it, on a connection of its own.
 
-    positions of all that follow ─► Fetch, which waits there for records ─► answers ─► all writes are durable ─► again
+    positions that have changed ─► Fetch, which waits there for records ─► answers ─► all writes are durable ─► again
 
 A replica that begins to follow interrupts the fetch that waits.
 """
@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 from broker_core.broker.cluster.cluster_replicas import ClusterReplicas
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import BrokerUnavailableError
+from broker_core.replication.replica_fetch_session import ReplicaFetchSession
 from broker_core.replication.replica_messages import (
     PartitionId,
     bound_of,
@@ -31,6 +32,14 @@ from broker_core.server.quorum.peer_connection import NO_ANSWER
 from broker_core.server.quorum.peer_dialer import PeerDialer
 
 _log: Final = logging.getLogger(__name__)
+_SESSION_ERRORS: Final = frozenset(
+    {
+        ErrorCode.fetch_session_id_not_found,
+        ErrorCode.invalid_fetch_session_epoch,
+        ErrorCode.fetch_session_topic_id_error,
+    }
+)
+"""The leader has dropped the session, for others or in a restart: the next fetch begins one."""
 _IDLE_SECONDS: Final = 0.25
 _FAILED_SECONDS: Final = 0.05
 _ANSWER_SECONDS: Final = 5.0
@@ -54,7 +63,9 @@ class LeaderFetcher:
         self._leader_id, self._own_id, self._limits, self._replicas = leader_id, own_id, limits, replicas
         self._broker_epoch = broker_epoch
         self._connection = MovingConnection(lambda: address_of(leader_id), dialer)
+        self._session = ReplicaFetchSession()
         self._news = asyncio.Event()
+        self._is_looking = False
         self._asked: set[PartitionId] = set()
         self._fetching: asyncio.Task[None] | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -62,6 +73,13 @@ class LeaderFetcher:
     def look(self) -> None:
         """A replica that follows the broker may fetch now: it began to, or its write is durable."""
         self._news.set()
+        if self._fetching is not None and not self._is_looking:
+            # Thousands of replicas may begin in one turn of the loop.
+            self._is_looking = True
+            asyncio.get_running_loop().call_soon(self._maybe_interrupt)
+
+    def _maybe_interrupt(self) -> None:
+        self._is_looking = False
         fetching = self._fetching
         if fetching is not None and self._replicas.positions_at(self._leader_id).keys() - self._asked:
             fetching.cancel()
@@ -77,7 +95,7 @@ class LeaderFetcher:
             except Exception:
                 # A fault in the handling of one replica must not end the fetching of all.
                 _log.exception("node=%d: fetching from broker %d failed", self._own_id, self._leader_id)
-                self._connection.close()
+                self._hang_up()
                 await asyncio.sleep(_IDLE_SECONDS)
 
     async def _take_turn(self) -> None:
@@ -96,12 +114,17 @@ class LeaderFetcher:
                 await self._ask_bounds(partition_id, topic, leader_epoch)
         except (*NO_ANSWER, TimeoutError) as error:
             _log.info("node=%d: broker %d does not answer: %r", self._own_id, self._leader_id, error)
-            self._connection.close()
+            self._hang_up()
             for partition_id in positions:
                 self._replicas.on_no_answer(partition_id)
             for partition_id, _, leader_epoch in wanted:
                 self._replicas.on_bounds(partition_id, leader_epoch, None, None)
             await asyncio.sleep(_FAILED_SECONDS)
+
+    def _hang_up(self) -> None:
+        """What the leader has seen of the last request is not known."""
+        self._connection.close()
+        self._session.end()
 
     async def _rest(self, seconds: float) -> None:
         try:
@@ -124,14 +147,14 @@ class LeaderFetcher:
             self._fetching = None
         if fetching.cancelled():
             # By `look`: the connection has an answer that nobody waits for.
-            self._connection.close()
+            self._hang_up()
         else:
             fetching.result()
 
     async def _fetch_and_hand_on(self, positions: dict[PartitionId, FetchPosition]) -> None:
         limits = self._limits
         request = replica_fetch_request(
-            positions,
+            self._session.next_request(positions),
             replica_id=self._own_id,
             broker_epoch=self._broker_epoch(),
             max_wait_ms=limits.fetch_wait_ms,
@@ -141,8 +164,12 @@ class LeaderFetcher:
         response = await self._ask(request)
         # From here on nothing is awaited: an answer is handed on as a whole.
         self._fetching = None
+        if response.error_code in _SESSION_ERRORS:
+            self._session.end()
+            return
         if response.error_code is not ErrorCode.none:
             raise BrokerUnavailableError(f"Fetch: {response.error_code.name}", address=str(self._leader_id))
+        self._session.on_answer(response.session_id)
         for partition_id, answer in replica_fetch_answers(response):
             if partition_id in positions:
                 self._replicas.on_answer(partition_id, positions[partition_id], answer)
