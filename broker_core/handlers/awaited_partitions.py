@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from broker_core.broker.partition.replica import Replica
-from broker_core.broker.partition.replica_manager import ReplicaManager
 from broker_core.cluster import PartitionBounds
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import TopicPartition
@@ -21,17 +20,17 @@ class AwaitedPartitions:
 
     def __init__(
         self,
-        replicas: ReplicaManager,
+        replica_of: Callable[[TopicPartition], Replica],
         wanted: Iterable[tuple[TopicPartition, int]],
         readable_end: Callable[[PartitionBounds], int],
         *,
         missing_bytes: int,
     ) -> None:
         """`wanted`: readable partitions with their fetch offsets; `readable_end`: where a log ends for the reader."""
-        self._replicas = replicas
+        self._replica_of = replica_of
         self._readable_end = readable_end
         self._missing_bytes = missing_bytes
-        self._awaited = {partition: _Awaited(from_offset, replicas.get(partition)) for partition, from_offset in wanted}
+        self._awaited = {partition: _Awaited(from_offset, replica_of(partition)) for partition, from_offset in wanted}
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._awaited)
@@ -40,7 +39,7 @@ class AwaitedPartitions:
         """The partition changed: whether the fetch may have enough now, or must read for another reason."""
         awaited = self._awaited[partition]
         try:
-            replica = self._replicas.get(partition)
+            replica = self._replica_of(partition)
         except StreamlogError:
             return True
         bounds, before = replica.bounds, awaited.bounds

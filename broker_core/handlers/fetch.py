@@ -10,9 +10,10 @@ from version 13 on by id. Epochs: see `handlers.leader_epochs`; a client with a 
 
 A client beyond its quota gets no records, and is throttled; see `quota.client_throttle`.
 
-A follower (replica_id) gets records up to the log's end, and its fetch says what it has (`Replica.on_fetch`).
-
-Left out on purpose: fetching from the nearest replica (rack).
+A follower (replica_id) gets records up to the log's end, and its fetch says what it has (`Replica.on_fetch`). From
+version 11 on a consumer may read from a follower, up to its high watermark, and a leader may send it to one in its
+rack: `near_replicas`. Where that is set up, followers that wait are told at once of a high watermark that is news to
+them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from broker_core.fetch.fetch_session import FINAL_EPOCH, NO_SESSION, FetchContex
 from broker_core.handlers.awaited_partitions import AwaitedPartitions
 from broker_core.handlers.call import Call
 from broker_core.handlers.leader_epochs import refused_epoch
+from broker_core.handlers.near_replicas import FIRST_VERSION_WITH_FOLLOWERS, NearReplicas
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.durations import milliseconds_of
 from broker_core.model.exceptions import (
@@ -112,6 +114,11 @@ class _Fetch:
         self._awaited: AwaitedPartitions | None = None
         self._replica_id = _replica_id(call)
         self._is_follower = self._replica_id >= 0
+        self._near = NearReplicas(call)
+        self._tells_watermarks = self._is_follower and call.node.config.has_near_replicas
+        replicas = call.node.replicas
+        reads_followers = not self._is_follower and call.version >= FIRST_VERSION_WITH_FOLLOWERS
+        self._replica_of = replicas.get_readable if reads_followers else replicas.get
         self._may_read: dict[str, bool] = {}
         # A topic that is deleted while this waits gets the error of a deleted topic, not of an unknown id.
         self._names = {key: _topic_name(call, key) for key in context.wanted}
@@ -135,7 +142,7 @@ class _Fetch:
         assert self._awaited is not None and isinstance(partition, TopicPartition), (
             f"the fetch does not wait for {partition}"
         )
-        if not self._awaited.is_worth_a_look(partition):
+        if not self._awaited.is_worth_a_look(partition) and not self._is_watermark_news(partition):
             return False
         room_bytes = self._call.node.answer_room_bytes()
         if room_bytes < self._min_bytes:
@@ -151,6 +158,23 @@ class _Fetch:
         self._respond(answers)
         return True
 
+    def _is_watermark_news(self, partition: TopicPartition | None) -> bool:
+        """For a follower."""
+        replica = self._replica_if_any(partition) if self._tells_watermarks else None
+        return replica is not None and replica.is_watermark_news(self._replica_id)
+
+    def _note_watermarks(self, answers: Mapping[PartitionKey, dict[str, Any]]) -> None:
+        for key, answer in answers.items():
+            replica = self._replica_if_any(self._partition(key))
+            if replica is not None and answer["error_code"] is ErrorCode.none:
+                replica.on_watermark_told(self._replica_id, answer["high_watermark"])
+
+    def _replica_if_any(self, partition: TopicPartition | None) -> Replica | None:
+        try:
+            return None if partition is None else self._replica_of(partition)
+        except StreamlogError:
+            return None
+
     def fail(self) -> None:
         if not self._call.is_answered:
             self._call.close_connection("answering a parked fetch failed")
@@ -163,7 +187,7 @@ class _Fetch:
             if (partition := self._partition(key)) is not None
         ]
         return AwaitedPartitions(
-            self._call.node.replicas, wanted, self._readable_end, missing_bytes=self._min_bytes - byte_count
+            self._replica_of, wanted, self._readable_end, missing_bytes=self._min_bytes - byte_count
         )
 
     def give_up_waiting(self) -> None:
@@ -182,7 +206,7 @@ class _Fetch:
             size = len(answer["records"] or b"")
             byte_count += size
             left = max(0, left - size)
-            is_urgent = is_urgent or answer["error_code"] is not ErrorCode.none or "diverging_epoch" in answer
+            is_urgent = is_urgent or _is_urgent(answer) or self._is_watermark_news(self._partition(key))
         return answers, byte_count, is_urgent
 
     def _read_one(self, key: PartitionKey, wanted: WantedPartition, left: int, *, is_first: bool) -> dict[str, Any]:
@@ -192,12 +216,15 @@ class _Fetch:
                 return _refusal(key, ErrorCode.unknown_topic_id, is_found=False)
             if not self._is_readable(name):
                 return _refusal(key, ErrorCode.topic_authorization_failed, is_found=False)
-            replica = self._call.node.replicas.get(TopicPartition(name, key.number))
+            replica = self._replica_of(TopicPartition(name, key.number))
             if self._is_follower:
                 return self._read_for_follower(key, wanted, replica, left, is_first=is_first)
             refused = refused_epoch(wanted.current_leader_epoch, replica.leader_epoch)
             if refused is not None:
                 return _refusal(key, refused)
+            preferred = self._near.preferred(replica, wanted.fetch_offset)
+            if preferred is not None:
+                return self._answer(key, replica, None) | {"preferred_read_replica": preferred}
             diverging = _diverging_epoch(replica, wanted)
             if diverging is not None:
                 return self._answer(key, replica, None) | {"diverging_epoch": diverging}
@@ -275,6 +302,8 @@ class _Fetch:
             if self._call.meter.on_fetched(byte_count):
                 self._respond_throttled()
                 return
+        if self._tells_watermarks:
+            self._note_watermarks(answers)
         sent = dict(answers)
         if session is not None:
             for key, answer in answers.items():
@@ -283,7 +312,7 @@ class _Fetch:
                     high_watermark=answer["high_watermark"],
                     log_start_offset=answer["log_start_offset"],
                     has_records=bool(answer["records"]),
-                    has_error=answer["error_code"] is not ErrorCode.none or "diverging_epoch" in answer,
+                    has_error=_is_urgent(answer),
                 )
                 if self._context.is_incremental and not has_news:
                     del sent[key]
@@ -326,6 +355,12 @@ class _Fetch:
             "preferred_read_replica": _NO_REPLICA,
             "records": b"" if fetched is None else fetched.buffer,
         }
+
+
+def _is_urgent(answer: Mapping[str, Any]) -> bool:
+    """The client must act upon it."""
+    is_refused = answer["error_code"] is not ErrorCode.none
+    return is_refused or "diverging_epoch" in answer or answer["preferred_read_replica"] != _NO_REPLICA
 
 
 def _diverging_epoch(replica: Replica, wanted: WantedPartition) -> dict[str, int] | None:

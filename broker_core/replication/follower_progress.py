@@ -17,6 +17,8 @@ class FollowerProgress:
     log_start_offset: int = UNKNOWN_OFFSET
     broker_epoch: int = UNKNOWN_BROKER_EPOCH
     last_fetch_ms: int | None = None
+    told_high_watermark: int = UNKNOWN_OFFSET
+    """What the follower was told last."""
     _leader_end_at_fetch: int = UNKNOWN_OFFSET
 
     def on_fetch(self, fetch: PartitionFetch, *, leader_end: int, now_ms: int) -> None:

@@ -16,6 +16,7 @@ replica that may be elected. A fetch counts only after the logs were found to ag
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import takewhile
 from typing import Final
@@ -177,6 +178,35 @@ class PartitionLeader:
             self._count(fetch, now_ms)
             effects = [*self._maybe_expand(fetch.replica_id), *self._maybe_advance(now_ms)]
         return replace(self._verdict(), until_offset=max(until, fetch.fetch_offset)), effects
+
+    def preferred_reader(self, fetch_offset: int, is_near: Callable[[int], bool]) -> int | None:
+        """A follower that a consumer may rather fetch from (KIP-392): in sync, alive, near, and its log has the offset;
+        the one that is furthest. None: the consumer fetches here. One that lags could keep a consumer behind for
+        ever."""
+        candidates = [
+            (follower.log_end_offset, follower.last_caught_up_ms, replica_id)
+            for replica_id, follower in self._followers.items()
+            if replica_id in self.in_sync.committed
+            and follower.log_start_offset <= fetch_offset <= follower.log_end_offset
+            and self._is_alive(replica_id)
+            and is_near(replica_id)
+        ]
+        return max(candidates)[2] if candidates else None
+
+    def on_watermark_told(self, replica_id: int, high_watermark: int) -> None:
+        """In the answer to a follower's fetch."""
+        follower = self._followers.get(replica_id)
+        if follower is not None:
+            follower.told_high_watermark = high_watermark
+
+    def is_watermark_news(self, replica_id: int) -> bool:
+        """The follower knows of fewer committed records than the leader."""
+        follower = self._followers.get(replica_id)
+        return follower is not None and follower.told_high_watermark < self.log.high_watermark
+
+    def _is_alive(self, replica_id: int) -> bool:
+        standing = self._standing_of(replica_id)
+        return standing is not None and standing.is_alive
 
     def _verdict(self, *, error: ErrorCode = ErrorCode.none, diverging: EpochEnd | None = None) -> FetchVerdict:
         log = self.log

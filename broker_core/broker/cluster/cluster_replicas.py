@@ -1,7 +1,7 @@
 """The replicas of a broker of a cluster: those that the metadata log assigns to it, led or followed.
 
 learn(image)      assigned: opened and told who leads; not assigned any more: dropped, and its folder removed
-get(partition)    for clients: only partitions that this broker leads
+get(partition)    for clients: only partitions that this broker leads; get_readable: or follows
 positions_at(n)   for the fetcher of broker n: where the replicas that follow it stand
 """
 
@@ -187,6 +187,17 @@ class ClusterReplicas(ReplicaManager):
 
     def get(self, partition: TopicPartition) -> Replica:
         """Raises ReplicaError, too: another broker leads the partition."""
+        replica = self._replica_here(partition)
+        replica.require_leader()
+        return replica
+
+    def get_readable(self, partition: TopicPartition) -> Replica:
+        """One that follows, too."""
+        replica = self._replica_here(partition)
+        replica.require_role()
+        return replica
+
+    def _replica_here(self, partition: TopicPartition) -> ReplicatedReplica:
         replica = self._replicas.get(partition)
         if replica is None:
             self._topic_of(partition)
@@ -197,7 +208,6 @@ class ClusterReplicas(ReplicaManager):
         if replica.error is not None:
             raise replica.error
         assert isinstance(replica, ReplicatedReplica)
-        replica.require_leader()
         return replica
 
     def _partitions(self) -> list[TopicPartition]:

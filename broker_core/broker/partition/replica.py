@@ -242,6 +242,17 @@ class Replica:
         """What a follower may have, whose log ends where it fetches from. A single node has no followers."""
         return FetchVerdict(error=ErrorCode.not_leader_or_follower)
 
+    def preferred_reader(self, fetch_offset: int, is_near: Callable[[int], bool]) -> int | None:
+        """The broker that a consumer may rather fetch from, since it is near; None: here."""
+        return None
+
+    def on_watermark_told(self, replica_id: int, high_watermark: int) -> None:
+        """In the answer to a follower's fetch."""
+
+    def is_watermark_news(self, replica_id: int) -> bool:
+        """The follower knows of fewer committed records than this leader."""
+        return False
+
     def when_producers_known(self, on_known: Callable[[], None], on_error: OnError) -> None:
         """Calls back, now or later, when `producer_entries` may be called. Until the first append or change since the
         start, the entries must be read from the log."""

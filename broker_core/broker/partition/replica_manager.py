@@ -123,6 +123,10 @@ class ReplicaManager:
             raise replica.error
         return replica
 
+    def get_readable(self, partition: TopicPartition) -> Replica:
+        """For a consumer, which may read from a follower, too (KIP-392)."""
+        return self.get(partition)
+
     def all(self) -> Iterator[Replica]:
         """The replicas of all partitions, including offline ones. Raises TooManyOpenFilesError."""
         for partition in self._partitions():

@@ -35,13 +35,14 @@ from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import ReplicaError, StreamlogError
 from broker_core.model.identifiers import NO_LEADER_EPOCH, IsolationLevel, TopicPartition
 from broker_core.replication.follower_table import FollowerState
-from broker_core.replication.partition_leader import ALL_ACKS
+from broker_core.replication.partition_leader import ALL_ACKS, PartitionLeader
 from broker_core.replication.partition_replica import PartitionReplica
 from broker_core.replication.replica_log import ReplicaLog
 from broker_core.replication.replica_messages import PartitionId
 from broker_core.replication.replication_values import (
     AdvanceLogStart,
     AnswerAppend,
+    AppendFetched,
     AskLeaderBounds,
     FetchPosition,
     FetchVerdict,
@@ -131,6 +132,12 @@ class ReplicatedReplica(Replica):
     def require_leader(self) -> None:
         """Raises ReplicaError."""
         if not self.is_leader:
+            raise self._not_leader()
+
+    def require_role(self) -> None:
+        """It leads or follows: what is committed may be read here. Raises ReplicaError."""
+        machine = self._machine
+        if machine is None or machine.is_failed or (machine.leader is None and machine.follower is None):
             raise self._not_leader()
 
     def assign(self, assignment: PartitionAssignment) -> None:
@@ -316,6 +323,21 @@ class ReplicatedReplica(Replica):
         self._carry_out(effects)
         return verdict
 
+    @property
+    def _leading(self) -> PartitionLeader | None:
+        return None if self._machine is None else self._machine.leader
+
+    def preferred_reader(self, fetch_offset: int, is_near: Callable[[int], bool]) -> int | None:
+        leading = self._leading
+        return None if leading is None else leading.preferred_reader(fetch_offset, is_near)
+
+    def on_watermark_told(self, replica_id: int, high_watermark: int) -> None:
+        if self._leading is not None:
+            self._leading.on_watermark_told(replica_id, high_watermark)
+
+    def is_watermark_news(self, replica_id: int) -> bool:
+        return self._leading is not None and self._leading.is_watermark_news(replica_id)
+
     def on_isr_answer(self, proposal: MemberProposal, answer: IsrAnswer) -> None:
         if self._machine is not None:
             self._carry_out(self._machine.on_isr_answer(proposal, answer, self._now_ms()))
@@ -406,6 +428,8 @@ class ReplicatedReplica(Replica):
         is_answered = not isinstance(effect, SaveLeaderEpoch | AdvanceLogStart)
 
         def written(end_offset: int) -> None:
+            if isinstance(effect, AppendFetched):
+                self.appended_bytes += len(effect.records)
             if is_answered:
                 self._carry_out(machine.on_written(self._now_ms(), log_end_offset=end_offset))
                 self._notify_fetcher()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final
 
-from broker_core.broker.settings.broker_settings import BROKER_SETTINGS
+from broker_core.broker.settings.broker_settings import BROKER_SETTINGS, RACK_AWARE_SELECTOR
 from broker_core.broker.settings.idle_settings import IDLE_SETTINGS, REFUSED_UNLESS_DEFAULT, IdleSetting
 from broker_core.broker.settings.listener_settings import Listener, parse_listeners
 from broker_core.broker.settings.setting_layers import NO_SETTINGS, SettingLayers, base_name
@@ -50,6 +50,7 @@ class BrokerConfig:
     log_dir: str = "/tmp/kafka-logs"
     node_id: int = DEFAULT_NODE_ID
     broker_rack: str | None = None
+    replica_selector_class: str = ""
     metrics_listener: BrokerAddress | None = None
     num_io_threads: int = 8
 
@@ -114,6 +115,11 @@ class BrokerConfig:
     """authorizer.class.name"""
     super_users: frozenset[str] = frozenset()
     allow_everyone_if_no_acl_found: bool = False
+
+    @property
+    def has_near_replicas(self) -> bool:
+        """Consumers are sent to replicas of their rack."""
+        return self.replica_selector_class == RACK_AWARE_SELECTOR
 
     @property
     def endpoints(self) -> Mapping[str, BrokerAddress]:

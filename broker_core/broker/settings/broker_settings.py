@@ -32,6 +32,9 @@ from broker_core.model.setting_parsers import (
 from broker_core.model.topic_defaults import TOPIC_SYNONYMS
 from broker_core.model.topic_settings import SETTINGS as TOPIC_SETTINGS
 
+LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSetting:
@@ -138,6 +141,12 @@ _NODE: Final = (
     _int("node.id", None, "Id of this node, unique in the cluster.", least=0),
     _int("broker.id", -1, "Old name of node.id."),
     _text("broker.rack", None, "Rack of this node. Clients get it in metadata responses."),
+    _text(
+        "replica.selector.class",
+        None,
+        "Which replica a consumer reads from: the leader, or one in sync in its own rack (client.rack).",
+        parser=one_of("", LEADER_SELECTOR, RACK_AWARE_SELECTOR),
+    ),
     _list("log.dirs", None, "Directory of the log. Exactly one is supported."),
     _list("log.dir", "/tmp/kafka-logs", "Directory of the log if log.dirs is not set."),
     _list("listeners", "PLAINTEXT://:9092", "Addresses on which the broker listens: NAME://host:port.", dynamic=True),

@@ -194,7 +194,6 @@ org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataM
     replica.fetch.wait.max.ms int 500
     replica.high.watermark.checkpoint.interval.ms long 5000
     replica.lag.time.max.ms long 30000
-    replica.selector.class string
     replica.socket.receive.buffer.bytes int 65536
     replica.socket.timeout.ms int 30000
     replication.quota.window.num int 11

@@ -64,6 +64,9 @@ ELSEWHERE = {
          "controller.quota.window.size.seconds"),
         "unit/broker_core/broker/test_node_quotas.py::test_the_windows_are_those_of_the_settings",
     ),
+    "replica.selector.class":
+        "unit/broker_core/handlers/test_near_replicas.py::"
+        "test_a_consumer_is_sent_to_the_replica_in_its_rack_without_records",
     "sasl.enabled.mechanisms":
         "unit/broker_core/server/test_client_login.py::"
         "test_the_response_to_a_disabled_mechanism_lists_the_enabled_ones",
