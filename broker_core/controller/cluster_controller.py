@@ -164,6 +164,10 @@ class ClusterController:
         self._release()
         return self._take_effects()
 
+    def on_control_records(self, until_offset: int) -> None:
+        """The quorum has written records of its own behind those of this controller."""
+        self.next_offset = until_offset
+
     def on_committed(self, until_offset: int) -> list[ControllerEffect]:
         """Everything below the offset is committed."""
         self._committed = until_offset

@@ -13,6 +13,7 @@ from broker_core.metadata.metadata_version import METADATA_VERSION_LEVEL
 from broker_core.model.exceptions import CorruptDataError, UnsupportedFormatError
 from broker_core.raft.quorum_values import SnapshotId
 from broker_core.raft.snapshot_frame import check_snapshot
+from broker_core.raft.voter_set_history import QuorumControls, VoterSetHistory, controls_of_snapshot
 from broker_core.record.batch_reader import iter_headers
 from broker_core.storage.quorum_log import QuorumLog
 
@@ -44,32 +45,39 @@ class CommittedImage:
             self.last_timestamp_ms = [header.max_timestamp for _, header in iter_headers(batches)][-1]
             _require_known_level(self.image)
 
-    def maybe_install(self, snapshot_id: SnapshotId) -> bool:
-        """Puts the fetched snapshot in place of the log, and its image in place of this one. False, and nothing is
-        changed, if it is damaged. Raises UnsupportedFormatError for one of a newer version."""
+    def maybe_install(self, snapshot_id: SnapshotId) -> QuorumControls | None:
+        """Puts the fetched snapshot in place of the log, and its image in place of this one; returns what it says of
+        the voters. None, and nothing is changed, if it is damaged. Raises UnsupportedFormatError for one of a newer
+        version."""
         content = self._log.read_part(snapshot_id)
         try:
             check_snapshot(content)
-            image = _image_of(content)
+            image, controls = _image_of(content), controls_of_snapshot(content)
         except UnsupportedFormatError:
             raise
         except CorruptDataError as error:
             _logger.warning("metadata snapshot %s is fetched again: %s", snapshot_id, error.message)
-            return False
+            return None
         self._log.install_snapshot(snapshot_id)
         self.image, self.offset = image, snapshot_id.end_offset
         self.bytes_since_snapshot = 0
-        return True
+        return controls
 
-    def maybe_snapshot(self, *, now_ms: int) -> SnapshotId | None:
-        """Writes what is committed as a snapshot, and lets the log begin later; returns its id. None inside a
-        transaction of records, and when nothing is new."""
+    def maybe_snapshot(self, *, now_ms: int, history: VoterSetHistory | None = None) -> SnapshotId | None:
+        """Writes what is committed as a snapshot, with the voters at its end, and lets the log begin later; returns its
+        id. None inside a transaction of records, and when nothing is new."""
         newest = self._log.snapshot_id
         is_new = newest is None or newest.end_offset < self.offset
         if self.image.is_in_transaction or not is_new or not self.bytes_since_snapshot:
             return None
         snapshot_id = SnapshotId(end_offset=self.offset, epoch=self._log.epoch_of(self.offset - 1))
-        content = build_snapshot(self.image, snapshot_id, last_contained_ms=self.last_timestamp_ms, now_ms=now_ms)
+        content = build_snapshot(
+            self.image,
+            snapshot_id,
+            last_contained_ms=self.last_timestamp_ms,
+            now_ms=now_ms,
+            dynamic=None if history is None else history.controls_before(self.offset),
+        )
         self._log.keep_snapshot(snapshot_id, content)
         self.bytes_since_snapshot = 0
         return snapshot_id

@@ -23,7 +23,8 @@ from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.setting_parsers import int_parser, invalid_value, items_of
 from broker_core.ports import Entropy
-from broker_core.raft.bootstrap_voters import DYNAMIC_KRAFT_VERSION, BootstrapVoter
+from broker_core.raft.bootstrap_voters import BootstrapVoter
+from broker_core.raft.voter_set import DYNAMIC_KRAFT_VERSION
 
 VOTERS: Final = "controller.quorum.voters"
 _ROLES: Final = ("broker", "controller")

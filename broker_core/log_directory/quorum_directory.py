@@ -25,11 +25,14 @@ from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC
 from broker_core.ports import Entropy, FileSystem
 from broker_core.raft.quorum_control_records import read_control_record
 from broker_core.raft.quorum_values import ReplicaIdentity
+from broker_core.raft.voter_set import VoterSet
+from broker_core.raft.voter_set_history import VoterSetHistory, controls_of_snapshot
 from broker_core.record.batch_reader import iter_headers, records_of
 from broker_core.record.control_records import ControlType
 from broker_core.storage.checkpoints import read_small_file, write_atomically
 from broker_core.storage.quorum_log import QuorumLog
 
+_READ_BYTES: Final = 4 * 1024 * 1024
 _FIRST_BATCH_BYTES: Final = 1024 * 1024
 """The control records at the start of a snapshot are far smaller."""
 
@@ -59,6 +62,20 @@ def open_identity(
             f" {wanted_id}"
         )
     return ReplicaIdentity(node_id=node_id, directory_id=found.directory_id, cluster_id=found.cluster_id)
+
+
+def load_voters(log: QuorumLog, static: VoterSet) -> VoterSetHistory:
+    """What the newest snapshot and the log behind it say, committed or not; `static` without any record of it."""
+    history = VoterSetHistory(static)
+    if log.snapshot_id is not None:
+        history.on_snapshot(log.snapshot_id, controls_of_snapshot(log.read_snapshot()))
+    offset = log.start_offset
+    while offset < log.end_offset:
+        records = log.read(offset, until_offset=log.end_offset, max_bytes=_READ_BYTES)
+        headers = [header for _, header in iter_headers(records)]
+        history.on_batches(records, headers)
+        offset = headers[-1].next_offset
+    return history
 
 
 def open_quorum_log(fs: FileSystem, path: str, *, is_voter: bool = True) -> QuorumLog:

@@ -18,15 +18,12 @@ from uuid import UUID
 
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError
-from broker_core.protocol.message_builder import build
-from broker_core.raft.quorum_control_records import control_record, snapshot_footer_batch
+from broker_core.raft.quorum_control_records import snapshot_footer_batch, snapshot_header_batch
 from broker_core.raft.quorum_values import SnapshotId
-from broker_core.record.batch_builder import build_batch
+from broker_core.raft.voter_set import DYNAMIC_KRAFT_VERSION, VoterNode, VoterSet
 from broker_core.record.batch_header import read_header
-from broker_core.record.control_records import ControlType
 
 BOOTSTRAP_SNAPSHOT: Final = SnapshotId(end_offset=0, epoch=0)
-DYNAMIC_KRAFT_VERSION: Final = 1
 
 _VOTER: Final = re.compile(
     r"(?P<id>\d{1,10})@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d{1,5}):(?P<directory>[A-Za-z0-9_-]{22})"
@@ -64,25 +61,15 @@ def parse_bootstrap_voters(text: str) -> tuple[BootstrapVoter, ...]:
 
 def build_bootstrap_snapshot(voters: Sequence[BootstrapVoter], *, listener: str, now_ms: int) -> bytes:
     """The content of the file. `listener` is the name of the controllers' listener."""
-    from kio.schema.k_raft_version_record.v0.data import KRaftVersionRecord
-    from kio.schema.snapshot_header_record.v0.data import SnapshotHeaderRecord
-    from kio.schema.voters_record.v0.data import VotersRecord
-
-    messages = (
-        (ControlType.SNAPSHOT_HEADER, build(SnapshotHeaderRecord, {"last_contained_log_timestamp": now_ms})),
-        (ControlType.KRAFT_VERSION, build(KRaftVersionRecord, {"k_raft_version": DYNAMIC_KRAFT_VERSION})),
-        (ControlType.KRAFT_VOTERS, build(VotersRecord, {"voters": [_voter(each, listener) for each in voters]})),
+    nodes = [
+        VoterNode(node_id=each.node_id, directory_id=each.directory_id, endpoints={listener: each.address})
+        for each in voters
+    ]
+    content = snapshot_header_batch(
+        last_contained_ms=now_ms,
+        leader_epoch=BOOTSTRAP_SNAPSHOT.epoch,
+        timestamp_ms=now_ms,
+        dynamic=(DYNAMIC_KRAFT_VERSION, VoterSet.of(nodes)),
     )
-    records = [control_record(kind, message, timestamp_ms=now_ms) for kind, message in messages]
-    content = bytearray(build_batch(records, leader_epoch=BOOTSTRAP_SNAPSHOT.epoch, is_control=True))
     next_offset = read_header(content).next_offset
     return bytes(content + snapshot_footer_batch(base_offset=next_offset, leader_epoch=0, timestamp_ms=now_ms))
-
-
-def _voter(voter: BootstrapVoter, listener: str) -> dict[str, object]:
-    return {
-        "voter_id": voter.node_id,
-        "voter_directory_id": voter.directory_id,
-        "endpoints": [{"name": listener, "host": voter.address.host, "port": voter.address.port}],
-        "k_raft_version_feature": {"min_supported_version": 0, "max_supported_version": DYNAMIC_KRAFT_VERSION},
-    }

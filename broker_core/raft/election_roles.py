@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from broker_core.raft.quorum_values import ElectionState
+from broker_core.raft.voter_set import ReplicaKey
 from broker_core.raft.voter_table import Role
 
 
 @dataclass(slots=True)
 class VoteTally:
-    """Who answered, each voter once. The own vote is in it from the start."""
+    """Who answered, each voter once. The own vote is in it from the start, if this node is a voter."""
 
     voters: frozenset[int]
     granting: set[int]
@@ -26,7 +27,7 @@ class VoteTally:
 
     @classmethod
     def of(cls, voters: Iterable[int], own_id: int) -> VoteTally:
-        return cls(frozenset(voters), {own_id})
+        return cls(frozenset(voters), {own_id} & frozenset(voters))
 
     def count(self, voter_id: int, *, is_granted: bool) -> None:
         if voter_id in self.voters:
@@ -86,4 +87,4 @@ class ResignedRole:
     election: ElectionState
     deadline_ms: int
     unaware: set[int]
-    preferred: tuple[int, ...]
+    preferred: tuple[ReplicaKey, ...]

@@ -23,12 +23,20 @@ from broker_core.raft.observer_events import (
     InstallSnapshot,
     QuorumAnswer,
     SnapshotAnswer,
+    SnapshotInstalled,
     WriteSnapshotChunk,
 )
 from broker_core.raft.quorum_messages import FETCH_MAX_BYTES
 from broker_core.raft.quorum_values import ElectionState, SnapshotId
 from broker_core.raft.voter_core import Awaited, VoterCore
-from broker_core.raft.voter_events import EndEpochRequest, SnapshotFetchRequest
+from broker_core.raft.voter_events import (
+    AddVoterRequest,
+    EndEpochRequest,
+    RemoveVoterRequest,
+    SnapshotFetchRequest,
+    UpdateVoterRequest,
+)
+from broker_core.raft.voter_set import ReplicaKey
 from broker_core.raft.voter_table import Role
 
 
@@ -57,6 +65,10 @@ class FollowerRole:
         self._offered_high_watermark = -1
         self._asks_others = False
         self._asked_id = election.leader_id
+        self._next_report_ms = core.now_ms + core.timings.fetch_timeout_ms
+        """When the leader is told of this node again, if it has to be."""
+        self.has_reported = False
+        """This leader knows this voter's endpoints and versions."""
 
     @property
     def leader_id(self) -> int:
@@ -73,6 +85,11 @@ class FollowerRole:
         if to is None:
             return
         self._asked_id = to
+        report = self._report_due() if to == self.leader_id else None
+        if report is not None:
+            self._next_report_ms = core.now_ms + core.timings.fetch_timeout_ms
+            core.send(to, report)
+            return
         if self._snapshot is None:
             core.send_fetch(to)
             return
@@ -84,8 +101,29 @@ class FollowerRole:
                 snapshot_id=self._snapshot.snapshot_id,
                 position=self._snapshot.position,
                 max_bytes=FETCH_MAX_BYTES,
+                directory_id=core.identity.directory_id,
             ),
         )
+
+    def _report_due(self) -> AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest | None:
+        """What the leader does not know of this node, or what this node wants to be; asked for once in a fetch timeout.
+
+        A voter tells its endpoints if they are not those in the log. Static voters are in no log: they tell each leader
+        once, which can then make the quorum dynamic. An observer that joins by itself asks for its vote, after that of
+        an earlier directory of the same node was taken away.
+        """
+        core, history = self._core, self._core.history
+        if core.now_ms < self._next_report_ms:
+            return None
+        if core.is_voter:
+            needs_update = history.latest.needs_update(core.own) if history.is_dynamic else not self.has_reported
+            return UpdateVoterRequest(epoch=self.election.leader_epoch, voter=core.own) if needs_update else None
+        if not core.joins_by_itself or not history.is_dynamic:
+            return None
+        earlier = history.latest.nodes.get(core.node_id)
+        if earlier is not None:
+            return RemoveVoterRequest(voter=earlier.key)
+        return AddVoterRequest(voter=core.own, is_answered_when_committed=False)
 
     def _ready_leader(self) -> int | None:
         return self.leader_id if self._core.links.is_ready(self.leader_id, self._core.now_ms) else None
@@ -96,7 +134,7 @@ class FollowerRole:
         core = self._core
         self._asks_others = True
         if is_gone and peer_id == self.leader_id and core.is_voter:
-            place = sorted(node_id for node_id in core.voters if node_id != self.leader_id).index(core.node_id)
+            place = sorted(core.voters - {self.leader_id}).index(core.node_id)
             self.deadline_ms = min(self.deadline_ms, core.now_ms + place * core.timings.stagger_ms)
 
     def on_useless_answer(self, answer: QuorumAnswer) -> None:
@@ -115,7 +153,9 @@ class FollowerRole:
         self.has_fetched = False
         core, preferred = self._core, request.preferred
         longest_ms = core.timings.election_backoff_max_ms
-        place = preferred.index(core.node_id) if core.node_id in preferred else len(preferred)
+        own_keys = (ReplicaKey(core.node_id), core.own.key)
+        own_places = [place for place, key in enumerate(preferred) if key in own_keys]
+        place = own_places[0] if own_places else len(preferred)
         pause_ms = 0 if place == 0 else min(longest_ms, longest_ms >> max(len(preferred) - 1, 0) << (place - 1))
         self.deadline_ms = core.now_ms + pause_ms
 
@@ -129,7 +169,9 @@ class FollowerRole:
         self.deadline_ms = core.next_fetch_timeout_ms()
         if isinstance(answer, SnapshotAnswer):
             return self._on_chunk(answer)
-        assert isinstance(answer, FetchAnswer), answer
+        if not isinstance(answer, FetchAnswer):
+            self.has_reported = True
+            return True
         if answer.diverging is not None:
             return self._truncate(answer.diverging)
         if answer.snapshot_id is not None:
@@ -146,6 +188,8 @@ class FollowerRole:
         if end_offset >= core.log.end:
             return False  # nothing to truncate: no leader means that
         core.log.truncate(end_offset, core.effects)
+        core.history.truncate(end_offset)
+        core.on_voters()
         core.awaited = Awaited.FLUSH
         return True
 
@@ -156,7 +200,10 @@ class FollowerRole:
         if not batches.headers:
             self.on_flushed()
             return not answer.records
-        core.log.append(answer.records[: batches.size_bytes], batches.headers, core.effects)
+        records = answer.records[: batches.size_bytes]
+        core.log.append(records, batches.headers, core.effects)
+        if core.history.on_batches(records, batches.headers):
+            core.on_voters()
         core.awaited = Awaited.FLUSH
         return True
 
@@ -195,10 +242,12 @@ class FollowerRole:
             core.awaited = Awaited.INSTALLATION
         return True
 
-    def on_installed(self) -> None:
+    def on_installed(self, event: SnapshotInstalled) -> None:
         assert self._snapshot is not None
         snapshot_id, self._snapshot = self._snapshot.snapshot_id, None
         self._core.log.on_snapshot_installed(snapshot_id)
+        self._core.history.on_snapshot(snapshot_id, event.controls)
+        self._core.on_voters()
         self._core.advance_high_watermark(snapshot_id.end_offset)
 
     def on_refused(self) -> None:
@@ -211,5 +260,5 @@ class FollowerRole:
         core = self._core
         if core.links.under_way_count or not core.log.is_flushed:
             return None
-        peers = core.others if self._asks_others else (self.leader_id,)
+        peers = core.peers if self._asks_others else (self.leader_id,)
         return min((core.links.next_ms(peer_id) for peer_id in peers), default=None)

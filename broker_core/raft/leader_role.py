@@ -7,6 +7,8 @@ nothing to send                    the fetch is parked until records, a higher w
                                    the leadership; then its replica asks again
 no majority fetches for 1.5 times  the quorum is lost: another node may lead
 the fetch timeout
+voters are others (`voter_changes`) they count from the append on; a leader that is not among them leads until that is
+                                   committed, and then resigns
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from broker_core.model.limits import MAX_PARKED_QUORUM_FETCHES
 from broker_core.raft.leader_progress import LeaderProgress
 from broker_core.raft.log_comparison import Verdict, compare_replica
 from broker_core.raft.observer_events import FetchAnswer, SnapshotAnswer
-from broker_core.raft.quorum_control_records import leader_change_batch
+from broker_core.raft.quorum_control_records import leader_change_batch, voters_batch
 from broker_core.raft.quorum_values import UNKNOWN_HIGH_WATERMARK, ElectionState
+from broker_core.raft.voter_changes import VoterChanges
 from broker_core.raft.voter_core import VoterCore
 from broker_core.raft.voter_events import (
     BeginEpochRequest,
@@ -33,7 +36,9 @@ from broker_core.raft.voter_events import (
     SendRecords,
     SendSnapshotChunk,
     SnapshotFetchRequest,
+    VotersAppended,
 )
+from broker_core.raft.voter_set import ReplicaKey, VoterSet
 from broker_core.raft.voter_table import Role
 from broker_core.record.batch_header import placed_header, write_placement
 from broker_core.record.batch_reader import iter_headers
@@ -55,8 +60,8 @@ class LeaderRole:
         self._core = core
         self.election = election
         self.progress = LeaderProgress(
-            own_id=core.node_id,
-            voters=core.voters,
+            own=core.own.key,
+            voters=core.history.latest,
             epoch_start=core.log.end,
             timings=core.timings,
             now_ms=core.now_ms,
@@ -64,17 +69,35 @@ class LeaderRole:
         self._parked: list[_Parked] = []
         self._to_begin: set[int] = set()
         self._next_begin_ms = core.now_ms
+        self.changes = VoterChanges(core, self.progress, append=self.append_voters)
+        self.must_resign = False
+        """This node is no voter any more, and that is committed."""
 
     def begin(self, granting_voters: Collection[int]) -> None:
-        """The epoch's first record."""
-        core = self._core
+        """The epoch's first record; and the voters, if the log has none yet or this node has moved."""
+        core, history = self._core, self._core.history
+        dynamic = None
+        is_new = history.latest_offset is None or history.latest_offset < 0
+        if history.is_dynamic and (is_new or history.latest.needs_update(core.own)):
+            own_updated = history.latest.with_updated(core.own)
+            assert own_updated is not None, "a leader is a voter"
+            dynamic = (history.kraft_version, own_updated)
         batch = leader_change_batch(
             leader_id=core.node_id,
             voters=sorted(core.voters),
             granting_voters=sorted(granting_voters),
             timestamp_ms=core.now_ms,
+            dynamic=dynamic,
         )
         self._append(batch)
+
+    def append_voters(self, voters: VoterSet, kraft_version: int | None = None) -> int:
+        """They count from now on. Returns the offset of their record."""
+        core = self._core
+        self._append(voters_batch(voters, timestamp_ms=core.now_ms, kraft_version=kraft_version))
+        core.effects.append(VotersAppended(until_offset=core.log.end))
+        self._maybe_commit()
+        return core.log.end - 1
 
     @property
     def epoch(self) -> int:
@@ -102,7 +125,11 @@ class LeaderRole:
             placed = placed_header(header, base_offset=next_offset, leader_epoch=self.epoch)
             headers.append(placed)
             next_offset = placed.next_offset
-        log.append(bytes(records), tuple(headers), self._core.effects)
+        placed_records = bytes(records)
+        log.append(placed_records, tuple(headers), self._core.effects)
+        if self._core.history.on_batches(placed_records, headers):
+            self._core.on_voters()
+            self.progress.set_voters(self._core.history.latest)
         self._answer_parked(lambda parked: True)
 
     def on_flushed(self) -> None:
@@ -115,6 +142,9 @@ class LeaderRole:
         assert reached is not None
         self._core.advance_high_watermark(reached)
         self._answer_parked(lambda parked: parked.fetch.high_watermark < reached)
+        self.changes.on_committed(reached)
+        voters_offset = self._core.history.latest_offset
+        self.must_resign = not self.progress.is_own_voter and voters_offset is not None and voters_offset < reached
 
     # Fetches
 
@@ -141,8 +171,7 @@ class LeaderRole:
     def _on_prefix(self, event: RequestReceived, fetch: ReplicaFetchRequest) -> None:
         core = self._core
         self.progress.on_fetch(
-            fetch.replica_id,
-            fetch.directory_id,
+            ReplicaKey(fetch.replica_id, fetch.directory_id),
             fetch_offset=fetch.fetch_offset,
             leader_end=core.log.end,
             now_ms=core.now_ms,
@@ -190,7 +219,7 @@ class LeaderRole:
         if fetch.snapshot_id != core.log.snapshot_id:
             core.reply_error(event.request_id, fetch, ErrorCode.snapshot_not_found)
             return
-        self.progress.on_heard(fetch.replica_id, core.now_ms)
+        self.progress.on_heard(ReplicaKey(fetch.replica_id, fetch.directory_id), core.now_ms)
         core.effects.append(
             SendSnapshotChunk(
                 request_id=event.request_id,
@@ -203,6 +232,7 @@ class LeaderRole:
 
     def release_parked(self) -> list[RequestReceived]:
         """The waiting fetches, for the next role: the node does not lead any more."""
+        self.changes.release()
         parked, self._parked = self._parked, []
         return [each.event for each in parked]
 
@@ -212,12 +242,23 @@ class LeaderRole:
         """Ends waits that are over, and writes to voters that do not fetch."""
         core, now_ms = self._core, self._core.now_ms
         self._answer_parked(lambda parked: now_ms >= parked.deadline_ms)
+        self.changes.expire()
         if now_ms >= self._next_begin_ms:
             self._to_begin = set(self.progress.silent_voters(now_ms))
             self._next_begin_ms = now_ms + core.timings.begin_epoch_period_ms
         for peer_id in sorted(self._to_begin):
             if core.links.is_ready(peer_id, now_ms):
-                core.send(peer_id, BeginEpochRequest(epoch=self.epoch, leader_id=core.node_id, voter_id=peer_id))
+                core.send(peer_id, self._begin_request(peer_id))
+
+    def _begin_request(self, peer_id: int) -> BeginEpochRequest:
+        core = self._core
+        return BeginEpochRequest(
+            epoch=self.epoch,
+            leader_id=core.node_id,
+            voter_id=peer_id,
+            voter_directory_id=core.history.latest.directory_of(peer_id),
+            endpoints=core.own.endpoints,
+        )
 
     def on_begin_answered(self, peer_id: int) -> None:
         self._to_begin.discard(peer_id)
@@ -225,6 +266,8 @@ class LeaderRole:
     def next_timer_ms(self) -> int:
         timers = [self._next_begin_ms, *(each.deadline_ms for each in self._parked)]
         timers += [self._core.links.next_ms(peer_id) for peer_id in self._to_begin]
-        if len(self._core.voters) > 1:
+        if self.progress.depends_on_others:
             timers.append(self.progress.check_quorum_ms)
+        if self.changes.deadline_ms is not None:
+            timers.append(self.changes.deadline_ms)
         return min(timers)

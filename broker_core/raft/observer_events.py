@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.raft.quorum_values import NO_NODE, ElectionState, SnapshotId
+from broker_core.raft.voter_set_history import QuorumControls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,9 @@ class SnapshotChunkWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotInstalled:
-    """Answers `InstallSnapshot`: the log begins at the snapshot's end."""
+    """Answers `InstallSnapshot`: the log begins at the snapshot's end. `controls`: what it says of the voters."""
+
+    controls: QuorumControls = field(default_factory=QuorumControls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

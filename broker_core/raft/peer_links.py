@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from broker_core.raft.quorum_values import QuorumTimings
-from broker_core.raft.voter_events import VoterRequest
+from broker_core.raft.voter_events import PeerRequest
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class PeerLinks:
         self._timings = timings
         self._longest_pause_ms = min(timings.retry_backoff_max_ms, timings.election_timeout_ms // 4)
         self._links: dict[int, _Link] = {}
-        self._asked: dict[int, tuple[int, VoterRequest]] = {}
+        self._asked: dict[int, tuple[int, PeerRequest]] = {}
         self._last_id = 0
 
     @property
@@ -54,7 +54,7 @@ class PeerLinks:
             return 0
         return link.ready_ms if link.request_id is None else link.deadline_ms
 
-    def begin(self, peer_id: int, request: VoterRequest, now_ms: int) -> int:
+    def begin(self, peer_id: int, request: PeerRequest, now_ms: int) -> int:
         """The request's id."""
         link = self._links.setdefault(peer_id, _Link())
         self._last_id += 1
@@ -62,7 +62,7 @@ class PeerLinks:
         self._asked[self._last_id] = (peer_id, request)
         return self._last_id
 
-    def take(self, request_id: int) -> tuple[int, VoterRequest] | None:
+    def take(self, request_id: int) -> tuple[int, PeerRequest] | None:
         """The peer that answers this id, and the request. None: the answer is not expected."""
         asked = self._asked.pop(request_id, None)
         if asked is not None:

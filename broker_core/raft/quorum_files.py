@@ -35,7 +35,7 @@ def parse_snapshot_name(name: str) -> SnapshotId | None:
     return None if found is None else SnapshotId(end_offset=int(found[1]), epoch=int(found[2]))
 
 
-def encode_quorum_state(election: ElectionState, *, static_voters: Collection[int] = ()) -> bytes:
+def encode_quorum_state(election: ElectionState, *, static_voters: Collection[int] | None = None) -> bytes:
     """Version 0 for a quorum of static voters, as kraft.version 0 has it; else version 1, which needs no list."""
     start = {
         "leaderId": election.leader_id,
@@ -43,7 +43,7 @@ def encode_quorum_state(election: ElectionState, *, static_voters: Collection[in
         "votedId": election.voted_id,
     }
     state: dict[str, object]
-    if static_voters:
+    if static_voters is not None:
         voters = [{"voterId": node_id} for node_id in sorted(static_voters)]
         state = {"clusterId": "", **start, "appliedOffset": 0, "currentVoters": voters, "data_version": 0}
     else:

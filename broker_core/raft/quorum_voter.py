@@ -32,37 +32,36 @@ from broker_core.raft.observer_events import (
     SnapshotRefused,
 )
 from broker_core.raft.quorum_values import NO_NODE, ElectionState
-from broker_core.raft.request_checks import is_valid, kind_of
+from broker_core.raft.request_checks import epoch_of, is_valid, kind_of
+from broker_core.raft.voter_answers import VoterAnswers
 from broker_core.raft.voter_core import Awaited
 from broker_core.raft.voter_events import (
+    AddVoterRequest,
     BeginEpochRequest,
     EndEpochRequest,
     LogFlushed,
     PeerAnswered,
     RecordsProposed,
     RecordsRefused,
+    RemoveVoterRequest,
     ReplicaFetchRequest,
     RequestReceived,
     ResignRequested,
     SnapshotFetchRequest,
     SnapshotTaken,
+    UpdateVoterRequest,
     VoteAnswer,
     VoterEffect,
     VoteRequest,
     VoterEvent,
     VoterRequest,
 )
-from broker_core.raft.voter_roles import VoterRoles
 from broker_core.raft.voter_table import Reaction, reaction
 
-_STOPPING_ERRORS: Final = {
-    ErrorCode.cluster_authorization_failed: "the quorum does not allow this node to take part (CLUSTER_ACTION)",
-    ErrorCode.invalid_request: "the quorum calls a request of this node invalid",
-}
 _COMPLETIONS: Final = (ElectionSaved, LogFlushed, SnapshotInstalled, SnapshotRefused)
 
 
-class QuorumVoter(VoterRoles):
+class QuorumVoter(VoterAnswers):
     """See `VoterRoles` for what it is made of."""
 
     @property
@@ -79,11 +78,11 @@ class QuorumVoter(VoterRoles):
             case LeaderRole():
                 return [*timers, role.next_timer_ms()]
             case FollowerRole():
-                timers += [role.next_timer_ms(), role.deadline_ms if self._core.is_voter else None]
+                timers += [role.next_timer_ms(), role.deadline_ms if self._core.may_stand else None]
             case UnattachedRole():
                 is_idle = not links.under_way_count
-                timers += [links.next_ms(peer_id) for peer_id in self._core.others if is_idle]
-                timers += [role.deadline_ms] if self._core.is_voter else []
+                timers += [links.next_ms(peer_id) for peer_id in self._core.peers if is_idle]
+                timers += [role.deadline_ms] if self._core.may_stand else []
             case ProspectiveRole() | CandidateRole() if role.tally.is_won:
                 pass  # waits for a flush
             case ProspectiveRole() | CandidateRole():
@@ -138,7 +137,7 @@ class QuorumVoter(VoterRoles):
                 assert isinstance(role, FollowerRole), role
                 core.awaited = Awaited.NOTHING
                 if isinstance(event, SnapshotInstalled):
-                    role.on_installed()
+                    role.on_installed(event)
                 else:
                     role.on_refused()
 
@@ -158,6 +157,7 @@ class QuorumVoter(VoterRoles):
                     core.effects.append(RecordsRefused(proposal_id=proposal_id))
             case SnapshotTaken(snapshot_id=snapshot_id, log_start_offset=log_start_offset):
                 core.log.on_snapshot_taken(snapshot_id, log_start_offset)
+                core.history.forget_before(log_start_offset)
             case ResignRequested():
                 if isinstance(role, LeaderRole):
                     self._resign(role)
@@ -170,15 +170,21 @@ class QuorumVoter(VoterRoles):
         if event.cluster_id is not None and own_cluster is not None and event.cluster_id != own_cluster:
             core.reply_error(event.request_id, request, ErrorCode.inconsistent_cluster_id)
             return
-        voter_id = getattr(request, "voter_id", NO_NODE)
-        if voter_id not in (NO_NODE, core.node_id):
+        if isinstance(request, VoteRequest | BeginEpochRequest) and not self._is_addressee(request):
             core.reply_error(event.request_id, request, ErrorCode.invalid_voter_key)
             return
         if not is_valid(request):
             core.reply_error(event.request_id, request, ErrorCode.invalid_request)
             return
         own_epoch = self.election.leader_epoch
-        self._react(reaction(self.role, kind_of(request), own_epoch=own_epoch, epoch=request.epoch), event)
+        epoch = epoch_of(request, own_epoch)
+        self._react(reaction(self.role, kind_of(request), own_epoch=own_epoch, epoch=epoch), event)
+
+    def _is_addressee(self, request: VoteRequest | BeginEpochRequest) -> bool:
+        """Not another node, nor one that had this node's id and another disk."""
+        own = self._core.own
+        is_own_directory = request.voter_directory_id in (None, own.directory_id)
+        return request.voter_id == NO_NODE or (request.voter_id == own.node_id and is_own_directory)
 
     def _react(self, reaction: Reaction, event: RequestReceived) -> None:
         core, request = self._core, event.request
@@ -190,7 +196,7 @@ class QuorumVoter(VoterRoles):
             case Reaction.NOT_LEADER:
                 core.reply_error(event.request_id, request, ErrorCode.not_leader_or_follower)
             case Reaction.UNATTACH:
-                self._unattach(request.epoch, again=event)
+                self._unattach(epoch_of(request, 0), again=event)
             case Reaction.FOLLOW | Reaction.TWO_LEADERS | Reaction.ACKNOWLEDGE | Reaction.END_EPOCH:
                 assert isinstance(request, BeginEpochRequest | EndEpochRequest), request
                 self._on_leader(reaction, event, request)
@@ -200,17 +206,35 @@ class QuorumVoter(VoterRoles):
             case Reaction.SERVE_SNAPSHOT:
                 assert isinstance(self._role, LeaderRole) and isinstance(request, SnapshotFetchRequest), request
                 self._role.on_snapshot_fetch(event, request)
+            case Reaction.CHANGE_VOTERS:
+                assert isinstance(self._role, LeaderRole), self._role
+                self._change_voters(self._role, event.request_id, request)
             case _:
                 assert isinstance(request, VoteRequest), request
                 self._on_vote(reaction, event, request)
+
+    def _change_voters(self, role: LeaderRole, request_id: int, request: VoterRequest) -> None:
+        match request:
+            case AddVoterRequest():
+                role.changes.on_add(request_id, request)
+            case RemoveVoterRequest():
+                role.changes.on_remove(request_id, request)
+            case _:
+                assert isinstance(request, UpdateVoterRequest), request
+                role.changes.on_update(request_id, request)
 
     def _on_leader(
         self, reaction: Reaction, event: RequestReceived, request: BeginEpochRequest | EndEpochRequest
     ) -> None:
         core, known_id = self._core, self.election.leader_id
         is_newer = request.epoch > self.election.leader_epoch
-        if request.leader_id == core.node_id or request.leader_id not in core.voters:
+        address = request.endpoints.get(core.listener)
+        if address is not None:
+            core.learn_leader(request.leader_id, {request.leader_id: address})
+        if request.leader_id in (NO_NODE, core.node_id):
             core.reply_error(event.request_id, request, ErrorCode.invalid_request)
+        elif not core.can_follow(request.leader_id):
+            self._on_unreachable_leader(event, request.epoch, is_newer=is_newer)
         elif not is_newer and known_id not in (NO_NODE, request.leader_id):
             core.stop(f"epoch {request.epoch} has two leaders, {known_id} and {request.leader_id}")
         elif reaction is Reaction.FOLLOW:
@@ -220,6 +244,13 @@ class QuorumVoter(VoterRoles):
                 assert isinstance(request, EndEpochRequest) and isinstance(self._role, FollowerRole), request
                 self._role.on_end_epoch(request)
             core.reply(event.request_id, core.answer(QuorumAnswer))
+
+    def _on_unreachable_leader(self, event: RequestReceived, epoch: int, *, is_newer: bool) -> None:
+        """Nobody knows where it is: neither the request nor the voters' record. It is found by its other followers."""
+        if is_newer:
+            self._unattach(epoch, again=event)
+        else:
+            self._core.reply(event.request_id, self._core.answer(QuorumAnswer))
 
     def _on_vote(self, reaction: Reaction, event: RequestReceived, request: VoteRequest) -> None:
         is_granted = False
@@ -244,90 +275,6 @@ class QuorumVoter(VoterRoles):
         log = self._core.log
         return (request.last_epoch, request.last_offset) >= (log.last_epoch, log.end)
 
-    # Answers
-
-    def _on_answer(self, event: PeerAnswered) -> None:
-        core, answer = self._core, event.answer
-        asked = core.links.take(event.request_id)
-        if asked is None:
-            return
-        peer_id, request = asked
-        if answer.error in _STOPPING_ERRORS:
-            core.stop(_STOPPING_ERRORS[answer.error])
-            return
-        if answer.error in (ErrorCode.broker_not_available, ErrorCode.inconsistent_cluster_id):
-            self._on_failure(peer_id)
-            return
-        if answer.error is ErrorCode.unsupported_version:
-            self._on_unsupported(peer_id)
-            return
-        if not self._maybe_transition(answer):
-            self._on_body(peer_id, request, answer)
-
-    def _maybe_transition(self, answer: QuorumAnswer) -> bool:
-        """Follows a newer epoch or a leader that becomes known; whether the answer is used up by that."""
-        core, known = self._core, self.election
-        leader_id, epoch = answer.leader_id, answer.leader_epoch
-        if epoch < known.leader_epoch:
-            return False
-        can_lead = leader_id in core.voters and leader_id != core.node_id
-        if epoch > known.leader_epoch:
-            if can_lead:
-                self._follow(leader_id, epoch)
-            else:
-                self._unattach(epoch)
-            return True
-        if not can_lead or leader_id == known.leader_id:
-            return False
-        if known.leader_id != NO_NODE:
-            core.stop(f"epoch {epoch} has two leaders, {known.leader_id} and {leader_id}")
-        else:
-            self._follow(leader_id, epoch)
-        return True
-
-    def _on_body(self, peer_id: int, request: VoterRequest, answer: QuorumAnswer) -> None:
-        core, role = self._core, self._role
-        is_useful = answer.error is ErrorCode.none and answer.leader_epoch == self.election.leader_epoch
-        if isinstance(request, VoteRequest):
-            assert isinstance(role, ProspectiveRole | CandidateRole), role
-            if is_useful and isinstance(answer, VoteAnswer):
-                role.tally.count(peer_id, is_granted=answer.is_granted)
-        elif isinstance(request, BeginEpochRequest) and isinstance(role, LeaderRole):
-            role.on_begin_answered(peer_id)
-            is_useful = True
-        elif isinstance(request, EndEpochRequest) and isinstance(role, ResignedRole):
-            role.unaware.discard(peer_id)
-            is_useful = True
-        elif isinstance(role, FollowerRole):
-            if is_useful and answer.leader_id == role.leader_id == peer_id:
-                is_useful = role.on_answer(answer)
-            else:
-                role.on_useless_answer(answer)
-                is_useful = False
-        else:
-            is_useful = False  # no leader yet
-        if is_useful:
-            core.links.on_success(peer_id)
-        else:
-            core.links.on_failure(peer_id, core.now_ms)
-
-    def _on_unsupported(self, peer_id: int) -> None:
-        """A voter without pre-votes is in the quorum: stand for election without them."""
-        if isinstance(self._role, ProspectiveRole) and self._core.log.is_flushed:
-            self._become_candidate()
-        else:
-            self._on_failure(peer_id)
-
-    def _on_no_answer(self, request_id: int, *, is_gone: bool = False) -> None:
-        asked = self._core.links.take(request_id)
-        if asked is not None:
-            self._on_failure(asked[0], is_gone=is_gone)
-
-    def _on_failure(self, peer_id: int, *, is_gone: bool = False) -> None:
-        self._core.links.on_failure(peer_id, self._core.now_ms)
-        if isinstance(self._role, FollowerRole):
-            self._role.on_no_answer(peer_id, is_gone=is_gone)
-
     # Time
 
     def _on_time(self) -> bool:
@@ -343,10 +290,10 @@ class QuorumVoter(VoterRoles):
             case CandidateRole():
                 self._on_time_candidate(before)
             case FollowerRole():
-                is_over = core.is_voter and core.now_ms >= before.deadline_ms
+                is_over = core.may_stand and core.now_ms >= before.deadline_ms
                 self._stand() if is_over else before.poll()
             case LeaderRole():
-                if before.progress.has_lost_quorum(core.now_ms):
+                if before.must_resign or before.progress.has_lost_quorum(core.now_ms):
                     self._resign(before)
                 else:
                     before.poll()
@@ -356,7 +303,7 @@ class QuorumVoter(VoterRoles):
 
     def _on_time_unattached(self, role: UnattachedRole) -> None:
         core = self._core
-        if core.is_voter and (not core.others or core.now_ms >= role.deadline_ms):
+        if core.may_stand and (not core.others or core.now_ms >= role.deadline_ms):
             self._stand()
         elif not core.links.under_way_count:
             peer_id = core.next_in_turn()
@@ -395,5 +342,13 @@ class QuorumVoter(VoterRoles):
             return
         for peer_id in sorted(role.unaware):
             if core.links.is_ready(peer_id, core.now_ms):
-                request = EndEpochRequest(epoch=election.leader_epoch, leader_id=core.node_id, preferred=role.preferred)
-                core.send(peer_id, request)
+                core.send(peer_id, self._end_request(role))
+
+    def _end_request(self, role: ResignedRole) -> EndEpochRequest:
+        core = self._core
+        return EndEpochRequest(
+            epoch=role.election.leader_epoch,
+            leader_id=core.node_id,
+            preferred=role.preferred,
+            endpoints=core.own.endpoints,
+        )

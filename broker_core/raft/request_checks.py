@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from broker_core.raft.voter_events import (
+    AddVoterRequest,
     BeginEpochRequest,
     EndEpochRequest,
+    RemoveVoterRequest,
     ReplicaFetchRequest,
+    SnapshotFetchRequest,
+    UpdateVoterRequest,
     VoteRequest,
     VoterRequest,
 )
@@ -23,13 +27,24 @@ def kind_of(request: VoterRequest) -> RequestKind:
             return RequestKind.END_EPOCH
         case ReplicaFetchRequest():
             return RequestKind.FETCH
-        case _:
+        case SnapshotFetchRequest():
             return RequestKind.FETCH_SNAPSHOT
+        case UpdateVoterRequest():
+            return RequestKind.UPDATE_VOTER
+        case AddVoterRequest():
+            return RequestKind.ADD_VOTER
+        case RemoveVoterRequest():
+            return RequestKind.REMOVE_VOTER
+
+
+def epoch_of(request: VoterRequest, own_epoch: int) -> int:
+    """Of a request that has none, the own one: it is for whoever leads."""
+    return own_epoch if isinstance(request, AddVoterRequest | RemoveVoterRequest) else request.epoch
 
 
 def is_valid(request: VoterRequest) -> bool:
     """Whether any node can have sent it: a candidate has no record of the epoch that it stands for."""
-    if request.epoch < 0:
+    if epoch_of(request, 0) < 0:
         return False
     if not isinstance(request, VoteRequest):
         return True

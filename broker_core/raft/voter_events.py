@@ -7,9 +7,11 @@ A write that fails ends the machine: it is unknown what is on the device then (K
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from uuid import UUID
 
+from broker_core.model.client_settings import BrokerAddress
 from broker_core.raft.observer_events import (
     AppendBatches,
     ElectionSaved,
@@ -28,14 +30,15 @@ from broker_core.raft.observer_events import (
     WriteSnapshotChunk,
 )
 from broker_core.raft.quorum_values import NO_NODE, SnapshotId
+from broker_core.raft.voter_set import SUPPORTED_KRAFT_VERSIONS, ReplicaKey, VoterNode
 
 # Requests between the nodes of a quorum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteRequest:
-    """Asks for a vote in `epoch`, or as a pre-vote whether one would be given (KIP-996). `voter_id` is the
-    receiver, -1 in versions without it."""
+    """Asks for a vote in `epoch`, or as a pre-vote whether one would be given (KIP-996). `voter_id` with its directory
+    is the receiver, -1 in versions without it."""
 
     epoch: int
     candidate_id: int
@@ -44,15 +47,18 @@ class VoteRequest:
     is_pre_vote: bool
     candidate_directory_id: UUID | None = None
     voter_id: int = NO_NODE
+    voter_directory_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginEpochRequest:
-    """A new leader says so to voters that do not fetch from it."""
+    """A new leader says so to voters that do not fetch from it, and where they reach it: `endpoints` by listener."""
 
     epoch: int
     leader_id: int
     voter_id: int = NO_NODE
+    voter_directory_id: UUID | None = None
+    endpoints: Mapping[str, BrokerAddress] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +67,8 @@ class EndEpochRequest:
 
     epoch: int
     leader_id: int
-    preferred: tuple[int, ...]
+    preferred: tuple[ReplicaKey, ...]
+    endpoints: Mapping[str, BrokerAddress] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,16 +94,71 @@ class SnapshotFetchRequest:
     snapshot_id: SnapshotId
     position: int
     max_bytes: int
+    directory_id: UUID | None = None
 
 
-VoterRequest = VoteRequest | BeginEpochRequest | EndEpochRequest | ReplicaFetchRequest | SnapshotFetchRequest
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddVoterRequest:
+    """Make the observer a voter. Answered when that is committed, or as soon as it is in the leader's log."""
+
+    voter: VoterNode
+    is_answered_when_committed: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveVoterRequest:
+    """Take the vote from exactly this replica."""
+
+    voter: ReplicaKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateVoterRequest:
+    """A voter tells the leader of `epoch` its endpoints and the kraft.versions that it knows."""
+
+    epoch: int
+    voter: VoterNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionsRequest:
+    """Asks a node for the kraft.versions that it knows (ApiVersions)."""
+
+
+ChangeRequest = AddVoterRequest | RemoveVoterRequest
+VoterRequest = (
+    VoteRequest
+    | BeginEpochRequest
+    | EndEpochRequest
+    | ReplicaFetchRequest
+    | SnapshotFetchRequest
+    | AddVoterRequest
+    | RemoveVoterRequest
+    | UpdateVoterRequest
+)
+PeerRequest = VoterRequest | VersionsRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteAnswer(QuorumAnswer):
-    """Answers VoteRequest. The answers to BeginEpochRequest and EndEpochRequest are plain QuorumAnswers."""
+    """Answers VoteRequest. The answers to BeginEpochRequest, EndEpochRequest and UpdateVoterRequest are plain
+    QuorumAnswers."""
 
     is_granted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeAnswer(QuorumAnswer):
+    """Answers AddVoterRequest and RemoveVoterRequest; tells neither leader nor epoch."""
+
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionsAnswer(QuorumAnswer):
+    """Answers VersionsRequest: the lowest and the highest kraft.version; None if the node does not name it."""
+
+    kraft_versions: tuple[int, int] | None = SUPPORTED_KRAFT_VERSIONS
 
 
 # Events
@@ -165,11 +227,13 @@ VoterEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendRequest:
-    """Answered by PeerAnswered or QuorumRequestFailed, or not at all."""
+    """Answered by PeerAnswered or QuorumRequestFailed, or not at all. `to` is the node's id, or a number below -1 for
+    a bootstrap server, whose id is not known."""
 
     request_id: int
     to: int
-    request: VoterRequest
+    address: BrokerAddress
+    request: PeerRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +290,13 @@ class RecordsRefused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VotersAppended:
+    """As the leader, behind the records of all earlier proposals: the next one will be at `until_offset`."""
+
+    until_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopVoter:
     """It cannot go on without harm; nothing follows."""
 
@@ -247,5 +318,6 @@ VoterEffect = (
     | QuorumLeaderChanged
     | RecordsAccepted
     | RecordsRefused
+    | VotersAppended
     | StopVoter
 )

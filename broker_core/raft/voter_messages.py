@@ -1,13 +1,13 @@
 """What a voter sends and hears, as Kafka's messages: requests and answers, in both directions.
 
     Vote 0-2 (pre-votes from 2) · BeginQuorumEpoch 0-1 · EndQuorumEpoch 0-1 · Fetch 17-18 · FetchSnapshot 0-1
+    and those of `change_messages`
 
 Fields that a version lacks are left out when it is written, and have their defaults when it is read.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
@@ -19,29 +19,36 @@ from broker_core.model.exceptions import MalformedMessageError
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC
 from broker_core.protocol.api_table import message_types
 from broker_core.protocol.message_builder import build
+from broker_core.raft.change_messages import (
+    CHANGE_VERSIONS,
+    VERSIONS_ASKED,
+    change_answer_values,
+    change_values,
+    listener_values,
+    listeners_of,
+    place_values,
+    read_change,
+    read_change_answer,
+)
 from broker_core.raft.observer_events import FetchAnswer, QuorumAnswer, SnapshotAnswer
+from broker_core.raft.quorum_api import QuorumApi
 from broker_core.raft.quorum_messages import METADATA_TOPIC_ID, fetch_answer, snapshot_answer
-from broker_core.raft.quorum_values import NO_NODE, ReplicaIdentity, SnapshotId
+from broker_core.raft.quorum_values import NO_NODE, SnapshotId
 from broker_core.raft.voter_events import (
+    AddVoterRequest,
     BeginEpochRequest,
     EndEpochRequest,
+    PeerRequest,
+    RemoveVoterRequest,
     ReplicaFetchRequest,
     SnapshotFetchRequest,
+    UpdateVoterRequest,
+    VersionsRequest,
     VoteAnswer,
     VoteRequest,
     VoterRequest,
 )
-
-
-class QuorumApi(enum.IntEnum):
-    """Kafka's API keys between the nodes of a quorum."""
-
-    FETCH = 1
-    VOTE = 52
-    BEGIN_QUORUM_EPOCH = 53
-    END_QUORUM_EPOCH = 54
-    FETCH_SNAPSHOT = 59
-
+from broker_core.raft.voter_set import ReplicaKey
 
 VOTER_VERSIONS: Final[Mapping[QuorumApi, range]] = {
     QuorumApi.FETCH: range(17, 19),
@@ -49,12 +56,17 @@ VOTER_VERSIONS: Final[Mapping[QuorumApi, range]] = {
     QuorumApi.BEGIN_QUORUM_EPOCH: range(2),
     QuorumApi.END_QUORUM_EPOCH: range(2),
     QuorumApi.FETCH_SNAPSHOT: range(2),
+    **CHANGE_VERSIONS,
 }
+"""Of the requests that a voter answers."""
+
+ASKED_VERSIONS: Final = {**VOTER_VERSIONS, QuorumApi.API_VERSIONS: VERSIONS_ASKED}
+"""Of the requests that a voter sends."""
+
 PRE_VOTE_VERSION: Final = 2
-LISTENER_NAME: Final = "CONTROLLER"
 
 
-def api_key_of(request: VoterRequest) -> QuorumApi:
+def api_key_of(request: PeerRequest) -> QuorumApi:
     match request:
         case VoteRequest():
             return QuorumApi.VOTE
@@ -64,44 +76,62 @@ def api_key_of(request: VoterRequest) -> QuorumApi:
             return QuorumApi.END_QUORUM_EPOCH
         case ReplicaFetchRequest():
             return QuorumApi.FETCH
-        case _:
+        case SnapshotFetchRequest():
             return QuorumApi.FETCH_SNAPSHOT
+        case AddVoterRequest():
+            return QuorumApi.ADD_RAFT_VOTER
+        case RemoveVoterRequest():
+            return QuorumApi.REMOVE_RAFT_VOTER
+        case UpdateVoterRequest():
+            return QuorumApi.UPDATE_RAFT_VOTER
+        case VersionsRequest():
+            return QuorumApi.API_VERSIONS
 
 
-def request_message(
-    request: VoterRequest, identity: ReplicaIdentity, own_address: BrokerAddress | None, *, version: int
-) -> Any:
-    """`own_address` is where a leader can be reached; None for a node that never leads."""
+def request_message(request: PeerRequest, cluster_id: str | None, *, version: int) -> Any:
+    """From a node of that cluster."""
+    types = message_types(api_key_of(request), version)
+    if isinstance(request, VersionsRequest):
+        return build(types.request, change_values(request))
+    return build(types.request, {"cluster_id": cluster_id, **_values_of(request)})
+
+
+def _values_of(request: VoterRequest) -> dict[str, Any]:
     partition: dict[str, Any]
-    values: dict[str, Any]
-    listener = [] if own_address is None else [{"name": LISTENER_NAME, **_place(own_address)}]
     match request:
         case VoteRequest():
             partition = {
                 "replica_epoch": request.epoch,
                 "replica_id": request.candidate_id,
                 "replica_directory_id": request.candidate_directory_id,
+                "voter_directory_id": request.voter_directory_id,
                 "last_offset_epoch": request.last_epoch,
                 "last_offset": request.last_offset,
                 "pre_vote": request.is_pre_vote,
             }
-            values = {"voter_id": request.voter_id, **_one_topic(partition)}
+            return {"voter_id": request.voter_id, **_one_topic(partition)}
         case BeginEpochRequest():
             partition = {"leader_id": request.leader_id, "leader_epoch": request.epoch}
-            values = {"voter_id": request.voter_id, **_one_topic(partition), "leader_endpoints": listener}
+            partition["voter_directory_id"] = request.voter_directory_id
+            leader = {"leader_endpoints": listener_values(request.endpoints)}
+            return {"voter_id": request.voter_id, **_one_topic(partition), **leader}
         case EndEpochRequest():
             partition = {
                 "leader_id": request.leader_id,
                 "leader_epoch": request.epoch,
-                "preferred_successors": request.preferred,
-                "preferred_candidates": [{"candidate_id": node_id} for node_id in request.preferred],
+                "preferred_successors": [key.node_id for key in request.preferred],
+                "preferred_candidates": [
+                    {"candidate_id": key.node_id, "candidate_directory_id": key.directory_id}
+                    for key in request.preferred
+                ],
             }
-            values = {**_one_topic(partition), "leader_endpoints": listener}
+            return {**_one_topic(partition), "leader_endpoints": listener_values(request.endpoints)}
         case ReplicaFetchRequest():
-            values = _fetch_values(request)
+            return _fetch_values(request)
+        case SnapshotFetchRequest():
+            return _snapshot_values(request)
         case _:
-            values = _snapshot_values(request)
-    return build(message_types(api_key_of(request), version).request, {"cluster_id": identity.cluster_id, **values})
+            return change_values(request)
 
 
 def _fetch_values(request: ReplicaFetchRequest) -> dict[str, Any]:
@@ -129,6 +159,7 @@ def _snapshot_values(request: SnapshotFetchRequest) -> dict[str, Any]:
         "current_leader_epoch": request.epoch,
         "snapshot_id": snapshot_id,
         "position": request.position,
+        "replica_directory_id": request.directory_id,
     }
     topics = [{"name": CLUSTER_METADATA_TOPIC, "partitions": [partition]}]
     return {"replica_id": request.replica_id, "max_bytes": request.max_bytes, "topics": topics}
@@ -137,6 +168,8 @@ def _snapshot_values(request: SnapshotFetchRequest) -> dict[str, Any]:
 def read_request(message: Any) -> tuple[VoterRequest, str | None]:
     """The request and its cluster id. Raises MalformedMessageError for one about another topic."""
     key = message.__api_key__
+    if key in CHANGE_VERSIONS:
+        return read_change(message), message.cluster_id
     topic = _only(message.topics)
     if key == QuorumApi.FETCH:
         is_metadata = topic.topic_id == METADATA_TOPIC_ID
@@ -155,6 +188,7 @@ def _read_vote(message: Any, partition: Any) -> VoteRequest:
         candidate_id=partition.replica_id,
         candidate_directory_id=getattr(partition, "replica_directory_id", None),
         voter_id=getattr(message, "voter_id", NO_NODE),
+        voter_directory_id=getattr(partition, "voter_directory_id", None),
         last_epoch=partition.last_offset_epoch,
         last_offset=partition.last_offset,
         is_pre_vote=getattr(partition, "pre_vote", False),
@@ -163,15 +197,25 @@ def _read_vote(message: Any, partition: Any) -> VoteRequest:
 
 def _read_begin_epoch(message: Any, partition: Any) -> BeginEpochRequest:
     return BeginEpochRequest(
-        epoch=partition.leader_epoch, leader_id=partition.leader_id, voter_id=getattr(message, "voter_id", NO_NODE)
+        epoch=partition.leader_epoch,
+        leader_id=partition.leader_id,
+        voter_id=getattr(message, "voter_id", NO_NODE),
+        voter_directory_id=getattr(partition, "voter_directory_id", None),
+        endpoints=listeners_of(getattr(message, "leader_endpoints", ())),
     )
 
 
 def _read_end_epoch(message: Any, partition: Any) -> EndEpochRequest:
     candidates = getattr(partition, "preferred_candidates", None)
-    preferred = partition.preferred_successors if candidates is None else [each.candidate_id for each in candidates]
+    if candidates is None:
+        preferred = tuple(ReplicaKey(int(node_id)) for node_id in partition.preferred_successors)
+    else:
+        preferred = tuple(ReplicaKey(int(each.candidate_id), each.candidate_directory_id) for each in candidates)
     return EndEpochRequest(
-        epoch=partition.leader_epoch, leader_id=partition.leader_id, preferred=tuple(map(int, preferred))
+        epoch=partition.leader_epoch,
+        leader_id=partition.leader_id,
+        preferred=preferred,
+        endpoints=listeners_of(getattr(message, "leader_endpoints", ())),
     )
 
 
@@ -195,6 +239,7 @@ def _read_snapshot_fetch(message: Any, partition: Any) -> SnapshotFetchRequest:
         snapshot_id=SnapshotId(end_offset=partition.snapshot_id.end_offset, epoch=partition.snapshot_id.epoch),
         position=partition.position,
         max_bytes=message.max_bytes,
+        directory_id=getattr(partition, "replica_directory_id", None),
     )
 
 
@@ -213,9 +258,11 @@ _REQUEST_READERS: Final[Mapping[int, Callable[[Any, Any], VoterRequest]]] = {
 def answer_message(answer: QuorumAnswer, request: Any) -> Any:
     """The answer to that message, in its version."""
     types = message_types(request.__api_key__, request.__version__)
+    if request.__api_key__ in CHANGE_VERSIONS:
+        return build(types.response, change_answer_values(answer))
     if answer.error in (ErrorCode.inconsistent_cluster_id, ErrorCode.cluster_authorization_failed):
         return build(types.response, {"error_code": answer.error})
-    endpoints = [{"node_id": node_id, **_place(address)} for node_id, address in answer.endpoints.items()]
+    endpoints = [{"node_id": node_id, **place_values(address)} for node_id, address in answer.endpoints.items()]
     leader = {"leader_id": answer.leader_id, "leader_epoch": answer.leader_epoch}
     partition: dict[str, Any] = {"error_code": answer.error}
     match answer:
@@ -242,6 +289,8 @@ def answer_message(answer: QuorumAnswer, request: Any) -> Any:
 
 def read_answer(response: Any) -> QuorumAnswer:
     """Raises MalformedMessageError for an answer about something else."""
+    if response.__api_key__ in (*CHANGE_VERSIONS, QuorumApi.API_VERSIONS):
+        return read_change_answer(response)
     if response.__api_key__ == QuorumApi.FETCH:
         return fetch_answer(response)
     if response.__api_key__ == QuorumApi.FETCH_SNAPSHOT:
@@ -268,10 +317,6 @@ def _one_topic(partition: dict[str, Any]) -> dict[str, Any]:
 
 def _snapshot_values_of(snapshot_id: Any) -> dict[str, int]:
     return {"end_offset": snapshot_id.end_offset, "epoch": snapshot_id.epoch}
-
-
-def _place(address: BrokerAddress) -> dict[str, Any]:
-    return {"host": address.host, "port": address.port}
 
 
 def _only(values: Any) -> Any:

@@ -6,7 +6,7 @@ A change of what `quorum-state` holds begins with its SaveElection, and nothing 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.raft.election_roles import CandidateRole, ProspectiveRole, ResignedRole, UnattachedRole, VoteTally
@@ -24,30 +24,40 @@ from broker_core.raft.quorum_values import (
 from broker_core.raft.voter_core import Awaited, VoterCore
 from broker_core.raft.voter_events import RequestReceived, VoteRequest, VoterEvent
 from broker_core.raft.voter_log import VoterLog
+from broker_core.raft.voter_set import VoterSet
+from broker_core.raft.voter_set_history import VoterSetHistory
 from broker_core.raft.voter_table import VALID_PREDECESSORS, Role
 
 AnyRole = UnattachedRole | ProspectiveRole | CandidateRole | FollowerRole | LeaderRole | ResignedRole
 
 
 class VoterRoles:
-    """`voters` are the addresses of all voters by id; `log`, `snapshot_id` (the newest) and `election` are as they
-    were found on the disk, and on the device. `random_below(n)` is a random number from 0 to n - 1."""
+    """`voters`, `log`, `snapshot_id` (the newest) and `election` are as they were found on the disk, and on the device.
+    See `VoterCore` for the others."""
 
     def __init__(
         self,
         *,
         identity: ReplicaIdentity,
-        voters: Mapping[int, BrokerAddress],
+        voters: VoterSetHistory,
+        listener: str,
+        endpoints: Mapping[str, BrokerAddress],
         election: ElectionState,
         log: LogReach,
         random_below: Callable[[int], int],
         now_ms: int,
         snapshot_id: SnapshotId | None = None,
         timings: QuorumTimings | None = None,
+        bootstrap: Sequence[BrokerAddress] = (),
+        joins_by_itself: bool = False,
     ) -> None:
         self._core = VoterCore(
             identity=identity,
-            voters=voters,
+            history=voters,
+            listener=listener,
+            endpoints=endpoints,
+            bootstrap=bootstrap,
+            joins_by_itself=joins_by_itself,
             log=VoterLog(log, snapshot_id),
             timings=timings or QuorumTimings(),
             random_below=random_below,
@@ -82,6 +92,21 @@ class VoterRoles:
         return self._core.log
 
     @property
+    def voters(self) -> VoterSet:
+        """The latest ones, committed or not."""
+        return self._core.history.latest
+
+    @property
+    def history(self) -> VoterSetHistory:
+        return self._core.history
+
+    @property
+    def leader_address(self) -> BrokerAddress | None:
+        """None if no leader is known."""
+        leader_id = self.election.leader_id
+        return None if leader_id == NO_NODE else self._core.address_of(leader_id)
+
+    @property
     def awaited(self) -> Awaited:
         return self._core.awaited
 
@@ -99,11 +124,13 @@ class VoterRoles:
             # The file was lost or restored: its epoch says nothing any more. No vote in the log's last epoch can be
             # given by mistake: a candidate of that epoch has no record of it.
             return UnattachedRole(ElectionState(leader_epoch=core.log.last_epoch), deadline_ms)
-        if core.is_voter and election.leader_id == core.node_id:
-            return ResignedRole(election, deadline_ms, set(core.others), core.others)
-        if core.is_voter and election.voted_id == core.node_id and election.leader_id == NO_NODE:
+        if election.leader_id == core.node_id:
+            preferred = tuple(core.history.latest.nodes[node_id].key for node_id in core.others)
+            return ResignedRole(election, deadline_ms, set(core.others), preferred)
+        is_own_vote = election.voted_id == core.node_id and election.leader_id == NO_NODE
+        if core.may_stand and is_own_vote and election.voted_directory_id in (None, core.identity.directory_id):
             return CandidateRole(election, deadline_ms, VoteTally.of(core.voters, core.node_id))
-        if election.leader_id in core.voters and election.leader_id != core.node_id:
+        if core.can_follow(election.leader_id):
             return FollowerRole(core, election)
         return UnattachedRole(election, deadline_ms)
 
@@ -156,7 +183,7 @@ class VoterRoles:
 
     def _follow(self, leader_id: int, epoch: int, *, again: VoterEvent | None = None) -> None:
         known = self.election
-        if leader_id == self._core.node_id or leader_id not in self._core.voters:
+        if not self._core.can_follow(leader_id):
             self._core.stop(f"node {leader_id} cannot lead epoch {epoch}")
             return
         voted = known if known.leader_epoch == epoch else ElectionState()
@@ -195,7 +222,7 @@ class VoterRoles:
     def _leave_prospective(self, role: ProspectiveRole) -> None:
         """Not elected. The leader may be alive: then it is followed again."""
         core, election = self._core, role.election
-        if election.leader_id != NO_NODE:
+        if core.can_follow(election.leader_id):
             self._follow(election.leader_id, election.leader_epoch)
             return
         deadline_ms = core.next_election_ms() if role.tally.is_lost else core.now_ms

@@ -38,6 +38,9 @@ class RequestKind(enum.Enum):
     END_EPOCH = enum.auto()
     FETCH = enum.auto()
     FETCH_SNAPSHOT = enum.auto()
+    UPDATE_VOTER = enum.auto()
+    ADD_VOTER = enum.auto()
+    REMOVE_VOTER = enum.auto()
 
 
 class Reaction(enum.Enum):
@@ -69,6 +72,8 @@ class Reaction(enum.Enum):
     """NOT_LEADER_OR_FOLLOWER."""
     SERVE_FETCH = enum.auto()
     SERVE_SNAPSHOT = enum.auto()
+    CHANGE_VOTERS = enum.auto()
+    """See `voter_changes`."""
 
 
 NEWER_EPOCH: Final[Mapping[RequestKind, Reaction]] = {
@@ -78,7 +83,9 @@ NEWER_EPOCH: Final[Mapping[RequestKind, Reaction]] = {
     RequestKind.END_EPOCH: Reaction.FOLLOW,
     RequestKind.FETCH: Reaction.UNKNOWN_EPOCH,
     RequestKind.FETCH_SNAPSHOT: Reaction.UNKNOWN_EPOCH,
+    RequestKind.UPDATE_VOTER: Reaction.UNKNOWN_EPOCH,
 }
+"""Requests to add and to remove a voter have no epoch, and are judged as those of the own one."""
 
 _ROWS: Final = {
     #                   pre-vote                  vote             begin epoch    end epoch
@@ -89,8 +96,8 @@ _ROWS: Final = {
     Role.LEADER:      ("REFUSE_VOTE",            "REFUSE_VOTE",   "TWO_LEADERS", "TWO_LEADERS"),
     Role.RESIGNED:    ("GRANT_IF_UP_TO_DATE",    "REFUSE_VOTE",   "TWO_LEADERS", "TWO_LEADERS"),
 }  # fmt: skip
-_SERVED: Final = ("SERVE_FETCH", "SERVE_SNAPSHOT")
-_NOT_SERVED: Final = ("NOT_LEADER", "NOT_LEADER")
+_SERVED: Final = ("SERVE_FETCH", "SERVE_SNAPSHOT", "CHANGE_VOTERS", "CHANGE_VOTERS", "CHANGE_VOTERS")
+_NOT_SERVED: Final = ("NOT_LEADER",) * len(_SERVED)
 
 SAME_EPOCH: Final[Mapping[Role, Mapping[RequestKind, Reaction]]] = {
     role: dict(
@@ -102,7 +109,7 @@ SAME_EPOCH: Final[Mapping[Role, Mapping[RequestKind, Reaction]]] = {
     )
     for role, names in _ROWS.items()
 }
-"""The last two columns: fetches are served by the leader alone."""
+"""The last columns: fetches and changes of the voters are served by the leader alone."""
 
 
 def reaction(role: Role, asked: RequestKind, *, own_epoch: int, epoch: int) -> Reaction:

@@ -77,7 +77,7 @@ class QuorumLog:
         data = read_small_file(self._fs, f"{self._folder}/{QUORUM_STATE_FILE_NAME}")
         return ElectionState() if data is None else decode_quorum_state(data)
 
-    def save_election(self, election: ElectionState, *, static_voters: Collection[int] = ()) -> None:
+    def save_election(self, election: ElectionState, *, static_voters: Collection[int] | None = None) -> None:
         """Durable when it returns. `static_voters`: see `encode_quorum_state`."""
         data = encode_quorum_state(election, static_voters=static_voters)
         write_atomically(self._fs, f"{self._folder}/{QUORUM_STATE_FILE_NAME}", data)

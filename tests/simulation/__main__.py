@@ -4,7 +4,8 @@
     python -m tests.simulation voters --seeds 1 --first 17 --trace
     python -m tests.simulation objects --seeds 1000
 
-`objects` is the log on object storage, `voters` and `observers` are the metadata quorum, `replicas` is replication. A
+`objects` is the log on object storage, `voters`, `changes` (of the voters) and `observers` are the metadata
+quorum, `replicas` is replication. A
 seed that violates an invariant is told with the command that runs it again; exit status 1. `--trace` tells the end of
 each story, of a page.
 """
@@ -18,12 +19,18 @@ from pathlib import Path
 TESTS = Path(__file__).parent.parent
 sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
+from simulation.quorum.changing_voters import ChangingVoterSimulation  # noqa: E402
 from simulation.quorum.observer_simulation import ObserverSimulation  # noqa: E402
 from simulation.quorum.voter_simulation import VoterSimulation  # noqa: E402
 from simulation.replication.replication_simulation import ReplicationSimulation  # noqa: E402
 from simulation.seed_runs import Violation, run_seeds  # noqa: E402
 
-SIMULATIONS = {"observers": ObserverSimulation, "replicas": ReplicationSimulation, "voters": VoterSimulation}
+SIMULATIONS = {
+    "changes": ChangingVoterSimulation,
+    "observers": ObserverSimulation,
+    "replicas": ReplicationSimulation,
+    "voters": VoterSimulation,
+}
 PAGE_LINES = 60
 
 

@@ -89,6 +89,11 @@ class ActiveController:
         for api, message, respond in waiting.values():
             respond(self._not_controller(api, message))
 
+    def on_control_records(self, until_offset: int) -> None:
+        """The quorum has written records of its own."""
+        if self._controller is not None:
+            self._controller.on_control_records(until_offset)
+
     def on_committed(self, until_offset: int) -> None:
         controller = self._controller
         if controller is not None:

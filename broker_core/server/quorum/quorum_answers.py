@@ -19,7 +19,7 @@ from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC
 from broker_core.raft.leader_progress import ReplicaProgress
 from broker_core.raft.leader_role import LeaderRole
-from broker_core.raft.voter_messages import LISTENER_NAME, VOTER_VERSIONS
+from broker_core.raft.voter_messages import VOTER_VERSIONS
 from broker_core.server.quorum.quorum_node import QuorumNode
 
 API_VERSIONS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 18, 55, 60
@@ -92,7 +92,7 @@ def describe_quorum(node: QuorumNode, request: Any, now_ms: int) -> dict[str, An
         for topic in request.topics
     ]
     nodes = [
-        {"node_id": node_id, "listeners": [{"name": LISTENER_NAME, **_place(address)}]}
+        {"node_id": node_id, "listeners": [{"name": node.settings.listener.name, **_place(address)}]}
         for node_id, address in sorted(node.settings.voters.items())
     ]
     return {"topics": topics, "nodes": nodes}

@@ -24,6 +24,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.controller.cluster_bootstrap import CONTROLLER_FEATURES
 from broker_core.log_directory.committed_image import CommittedImage
+from broker_core.log_directory.quorum_directory import load_voters
 from broker_core.metadata.controller import random_id
 from broker_core.metadata.metadata_records import ControllerEndpoint, MetadataRecord, RegisterControllerRecord
 from broker_core.metadata.metadata_replay import build_metadata_batch
@@ -71,14 +72,16 @@ from broker_core.raft.voter_events import (
     VoteRequest,
     VoterEvent,
     VoterRequest,
+    VotersAppended,
 )
 from broker_core.raft.voter_messages import (
+    ASKED_VERSIONS,
     PRE_VOTE_VERSION,
-    VOTER_VERSIONS,
     api_key_of,
     read_answer,
     request_message,
 )
+from broker_core.raft.voter_set import VoterSet
 from broker_core.server.quorum.active_controller import ActiveController
 from broker_core.server.quorum.controller_registrar import ControllerRegistrar
 from broker_core.server.quorum.peer_connection import NO_ANSWER, PeerConnection
@@ -116,22 +119,22 @@ class QuorumNode:
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
         self.dialer = PeerDialer(settings.links)
         """To controllers: every connection to one comes from it."""
-        self._peers = {
-            node_id: PeerConnection(address, self.dialer)
-            for node_id, address in settings.voters.items()
-            if node_id != settings.node_id
-        }
+        self._peers: dict[int, PeerConnection] = {}
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._responds: dict[int, Respond] = {}
         self._last_id = 0
         self._events: deque[VoterEvent] = deque()
+        self._proposals: deque[RecordsProposed] = deque()
+        """They come before other events, so that their records are where the controller has them."""
         self._is_stepping = self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._last_snapshot_ms = clock.now_ms()
         self.committed = CommittedImage(log)
         self.voter = QuorumVoter(
             identity=identity,
-            voters=settings.voters,
+            voters=load_voters(log, VoterSet.of_static(settings.voters, settings.listener.name)),
+            listener=settings.listener.name,
+            endpoints={settings.listener.name: settings.address},
             election=log.election(),
             log=log.reach(),
             snapshot_id=log.snapshot_id,
@@ -187,13 +190,17 @@ class QuorumNode:
     # Steps
 
     def _feed(self, event: VoterEvent) -> None:
-        self._events.append(event)
+        if isinstance(event, RecordsProposed):
+            self._proposals.append(event)
+        else:
+            self._events.append(event)
         if self._is_stepping or self._is_closed:
             return
         self._is_stepping = True
         try:
-            while self._events and not self._is_closed:
-                for effect in self.voter.step(self._events.popleft(), self._clock.now_ms()):
+            while (self._proposals or self._events) and not self._is_closed:
+                following = (self._proposals or self._events).popleft()
+                for effect in self.voter.step(following, self._clock.now_ms()):
                     self._carry_out(effect)
         except (OSError, CorruptDataError, QuorumError, UnsupportedFormatError) as error:
             self._end(error)
@@ -243,6 +250,8 @@ class QuorumNode:
             case RecordsRefused(proposal_id=proposal_id):
                 if self._expected.pop(proposal_id, None) is not None:
                     self.controller.end()
+            case VotersAppended(until_offset=until_offset):
+                self.controller.on_control_records(until_offset)
             case StopVoter(reason=reason):
                 raise QuorumError(f"node {self.settings.node_id} leaves the quorum: {reason}")
             case _:
@@ -253,7 +262,8 @@ class QuorumNode:
     def _write(self, effect: VoterEffect) -> None:
         match effect:
             case SaveElection(election=election):
-                save = partial(self._log.save_election, election, static_voters=self.settings.voters)
+                static = None if self.voter.history.is_dynamic else tuple(self.voter.voters.nodes)
+                save = partial(self._log.save_election, election, static_voters=static)
                 self._on_disk(save, ElectionSaved())
             case FlushLog():
                 self._on_disk(partial(_sync, self._log.take_unsynced()), LogFlushed())
@@ -265,9 +275,9 @@ class QuorumNode:
                 self._log.write_snapshot_chunk(snapshot_id, position, chunk)
             case _:
                 assert isinstance(effect, InstallSnapshot), effect
-                is_installed = self.committed.maybe_install(effect.snapshot_id)
+                controls = self.committed.maybe_install(effect.snapshot_id)
                 self._on_committed()
-                self._events.append(SnapshotInstalled() if is_installed else SnapshotRefused())
+                self._events.append(SnapshotRefused() if controls is None else SnapshotInstalled(controls=controls))
 
     def _maybe_snapshot(self) -> None:
         """On the loop: the image must not change meanwhile."""
@@ -279,7 +289,7 @@ class QuorumNode:
         # A leader may know records as committed that it has not flushed itself.
         if not is_due or committed.offset > self.voter.log.flushed_end:
             return
-        snapshot_id = committed.maybe_snapshot(now_ms=now_ms)
+        snapshot_id = committed.maybe_snapshot(now_ms=now_ms, history=self.voter.history)
         if snapshot_id is not None:
             self._last_snapshot_ms = now_ms
             self._events.append(SnapshotTaken(snapshot_id=snapshot_id, log_start_offset=self._log.start_offset))
@@ -301,9 +311,13 @@ class QuorumNode:
         earlier = self._asking.get(effect.to)
         if earlier is not None and not earlier.done():
             earlier.cancel()
-            self._peers[effect.to].close()
-            self._peers[effect.to] = PeerConnection(self._peers[effect.to].address, self.dialer)
-        self._asking[effect.to] = self._loop.create_task(self._ask(effect, self._peers[effect.to]))
+            self._peers.pop(effect.to).close()
+        peer = self._peers.get(effect.to)
+        if peer is None or peer.address != effect.address:
+            if peer is not None:
+                peer.close()
+            peer = self._peers[effect.to] = PeerConnection(effect.address, self.dialer)
+        self._asking[effect.to] = self._loop.create_task(self._ask(effect, peer))
 
     async def _ask(self, effect: SendRequest, peer: PeerConnection) -> None:
         request = effect.request
@@ -312,10 +326,10 @@ class QuorumNode:
         def make(version: int) -> Any | None:
             if isinstance(request, VoteRequest) and request.is_pre_vote and version < PRE_VOTE_VERSION:
                 return None
-            return request_message(request, self.identity, self.settings.address, version=version)
+            return request_message(request, self.identity.cluster_id, version=version)
 
         try:
-            response = await peer.ask(key, VOTER_VERSIONS[key], make)
+            response = await peer.ask(key, ASKED_VERSIONS[key], make)
             answer = VoteAnswer(error=ErrorCode.unsupported_version) if response is None else read_answer(response)
         except NO_ANSWER as error:
             _log.debug("node=%d: %s does not answer: %s", self.settings.node_id, peer.address, error)
@@ -332,7 +346,7 @@ class QuorumNode:
         _log.info("node=%d epoch=%d %s, high watermark %d", node_id, epoch, who, self.voter.high_watermark)
         self.controller.end()
         self._registrar.end()
-        leader = self.settings.voters.get(effect.leader_id)
+        leader = self.voter.leader_address
         if effect.leader_id != node_id and leader is not None:
             self._registrar.begin(leader)
         if effect.leader_id == node_id:

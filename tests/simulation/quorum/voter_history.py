@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from simulation.seed_runs import Violation
 
 
 class QuorumHistory:
-    """Knows everything that happened anywhere."""
+    """Knows everything that happened anywhere. Voters are static here: the nodes with these ids."""
 
     def __init__(self, voter_ids):
         self.voter_ids = voter_ids
@@ -19,6 +21,10 @@ class QuorumHistory:
         """In which epoch each of them was: that of its leader, which may be a later one than that of the batch."""
         self.positions = {}
 
+    def voters_of(self, node):
+        """The replicas whose majority counts for that node now, by key."""
+        return [(node_id, UUID(int=node_id)) for node_id in self.voter_ids]
+
     @property
     def committed_end(self):
         return self.committed[-1].next_offset if self.committed else 0
@@ -27,8 +33,9 @@ class QuorumHistory:
         """One leader in an epoch, and it has everything that was committed in earlier ones."""
         epoch = node.voter.election.leader_epoch
         if epoch not in self.leaders:
-            voted = [n for n in self.voter_ids if self.votes.get((n, epoch)) == node.node_id]
-            if len(voted) < len(self.voter_ids) // 2 + 1:
+            voters = self.voters_of(node)
+            voted = [key for key in voters if self.votes.get((key, epoch)) == node.key]
+            if len(voted) < len(voters) // 2 + 1:
                 raise Violation(f"{node.node_id} leads epoch {epoch} by the votes of {voted} alone")
             count = sum(committing < epoch for committing in self.committing_epochs)
             before = self.committed[count - 1] if count else None
@@ -38,15 +45,14 @@ class QuorumHistory:
         if self.leaders.setdefault(epoch, node.node_id) != node.node_id:
             raise Violation(f"epoch {epoch} has two leaders, {self.leaders[epoch]} and {node.node_id}")
 
-    def on_vote(self, node, epoch, candidate_id):
+    def on_vote(self, node, epoch, candidate):
         """A vote is given once in an epoch, and is on the device when others learn of it."""
-        node_id = node.node_id
-        if self.votes.setdefault((node_id, epoch), candidate_id) != candidate_id:
-            first = self.votes[node_id, epoch]
-            raise Violation(f"{node_id} voted for {first} and {candidate_id} in epoch {epoch}")
+        if self.votes.setdefault((node.key, epoch), candidate) != candidate:
+            first = self.votes[node.key, epoch]
+            raise Violation(f"{node.key} voted for {first} and {candidate} in epoch {epoch}")
         saved = node.disk.election
-        if (saved.leader_epoch, saved.voted_id) != (epoch, candidate_id):
-            raise Violation(f"{node_id} voted for {candidate_id} in epoch {epoch}, and its file says {saved}")
+        if (saved.leader_epoch, saved.voted_id) != (epoch, candidate[0]):
+            raise Violation(f"{node.key} voted for {candidate} in epoch {epoch}, and its file says {saved}")
 
     def on_candidacy(self, node, request):
         """What a candidate says to have cannot be lost by a crash."""
@@ -95,22 +101,26 @@ class QuorumHistory:
             if not node.high_watermark < batch.next_offset <= high_watermark:
                 continue
             if batch.base_offset >= self.committed_end:
-                self._commit(batch, nodes, node.voter.election.leader_epoch)
+                self._commit(batch, nodes, node)
             elif not self._is_committed(batch):
                 raise Violation(f"{node.node_id}: another batch than the committed one, {batch}")
         node.high_watermark = high_watermark
         if high_watermark > self.committed_end:
             raise Violation(f"{node.node_id}: high watermark {high_watermark} is inside a batch")
 
-    def _commit(self, batch, nodes, epoch):
-        holders = [n for n in self.voter_ids if _has_synced(nodes[n].disk, batch)]
-        if len(holders) < len(self.voter_ids) // 2 + 1:
+    def _commit(self, batch, nodes, node):
+        epoch, voters = node.voter.election.leader_epoch, self.voters_of(node)
+        holders = [key for key in voters if _has_synced(self.disk_of(key, nodes), batch)]
+        if len(holders) < len(voters) // 2 + 1:
             raise Violation(f"{batch} is committed, and on the devices of {holders} alone")
         if batch.base_offset != self.committed_end:
             raise Violation(f"{batch} is committed at {self.committed_end}")
         self.positions[batch.base_offset] = len(self.committed)
         self.committed.append(batch)
         self.committing_epochs.append(epoch)
+
+    def disk_of(self, key, nodes):
+        return nodes[key[0]].disk
 
     def _is_committed(self, batch):
         place = self.positions.get(batch.base_offset)

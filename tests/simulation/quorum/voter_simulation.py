@@ -60,7 +60,10 @@ from broker_core.raft.voter_events import (
     StopVoter,
     VoteAnswer,
     VoteRequest,
+    VotersAppended,
 )
+from broker_core.raft.voter_set import VoterSet
+from broker_core.raft.voter_set_history import QuorumControls, VoterSetHistory
 from broker_core.raft.voter_table import Role
 from broker_core.record.batch_builder import build_batch
 from broker_core.record.batch_reader import Record
@@ -70,6 +73,7 @@ OPENING_MS = 15_000
 CONVERGENCE_MS = 30_000
 TRIAL_MS = 9_000
 CHUNK_BYTES = 120
+LISTENER = "CONTROLLER"
 MOST_EVENTS = 60_000
 EPOCH_REQUESTS = (VoteRequest, BeginEpochRequest, EndEpochRequest)
 """A node that receives one of a newer epoch is in that epoch from then on."""
@@ -81,6 +85,7 @@ class SimulatedVoter:
     def __init__(self, node_id, *, rate, offset_ms):
         self.node_id = node_id
         self.rate, self.offset_ms = rate, offset_ms
+        self.directory_id = UUID(int=node_id)
         self.disk = VoterDisk()
         self.voter = None
         self.incarnation = 0
@@ -88,6 +93,10 @@ class SimulatedVoter:
         self.timer_at = None
         self.high_watermark = 0
         self.highest_seen = 0
+
+    @property
+    def key(self):
+        return (self.node_id, self.directory_id)
 
     def local_ms(self, now_ms):
         return int(self.offset_ms + self.rate * now_ms)
@@ -98,6 +107,9 @@ class SimulatedVoter:
 
 class VoterSimulation:
     """`machine` is QuorumVoter, or one with a planted bug."""
+
+    fault_ms = 400
+    """Between two faults, in the mean."""
 
     def __init__(self, seed, machine=QuorumVoter):
         self.dice = random.Random(seed)
@@ -239,8 +251,9 @@ class VoterSimulation:
         node.highest_seen = 0
         node.timer_at = None
         node.voter = self.machine(
-            identity=ReplicaIdentity(node_id=node.node_id, directory_id=UUID(int=node.node_id), cluster_id="sim"),
-            voters=self.addresses,
+            identity=ReplicaIdentity(node_id=node.node_id, directory_id=node.directory_id, cluster_id="sim"),
+            listener=LISTENER,
+            **self.voter_arguments(node),
             election=node.disk.election,
             log=node.disk.reach(),
             snapshot_id=node.disk.snapshot_id,
@@ -248,6 +261,13 @@ class VoterSimulation:
             now_ms=node.local_ms(self.now_ms),
         )
         self.feed(node, node.incarnation, TimePassed())
+
+    def voter_arguments(self, node):
+        """Who votes, and where the node is."""
+        return {
+            "voters": VoterSetHistory(VoterSet.of_static(self.addresses, LISTENER)),
+            "endpoints": {LISTENER: BrokerAddress(host=f"node-{node.node_id}", port=9093)},
+        }
 
     def crash(self, node):
         self.counts["crashes"] += 1
@@ -264,7 +284,8 @@ class VoterSimulation:
         if node.paused_until > self.now_ms:
             self.later(node.paused_until - self.now_ms, ("event", node, incarnation, event))
             return
-        if isinstance(event, RequestReceived) and isinstance(event.request, EPOCH_REQUESTS):
+        is_heard = isinstance(event, RequestReceived) and isinstance(event.request, EPOCH_REQUESTS)
+        if is_heard and getattr(event.request, "voter_directory_id", None) in (None, node.directory_id):
             node.highest_seen = max(node.highest_seen, event.request.epoch)
         effects = node.voter.step(event, node.local_ms(self.now_ms))
         self.trace.append((self.now_ms, node.node_id, event, node.voter.role, node.voter.election, effects))
@@ -332,7 +353,7 @@ class VoterSimulation:
                 self.history.on_high_watermark(node, self.nodes, high_watermark)
             case StopVoter(reason=reason):
                 raise Violation(f"{node.node_id} stops: {reason}")
-            case QuorumLeaderChanged() | RecordsAccepted() | RecordsRefused():
+            case QuorumLeaderChanged() | RecordsAccepted() | RecordsRefused() | VotersAppended():
                 pass
 
     def install(self, node, snapshot_id):
@@ -365,17 +386,26 @@ class VoterSimulation:
 
     def feed_installed(self, node, incarnation):
         node.high_watermark = max(node.high_watermark, node.disk.start - 1)
-        self.feed(node, incarnation, SnapshotInstalled())
+        controls = self.controls_at(node.disk.snapshot_id.end_offset)
+        self.feed(node, incarnation, SnapshotInstalled(controls=controls))
+
+    def controls_at(self, end_offset):
+        """What a snapshot that ends there says of the voters."""
+        return QuorumControls()
 
     # Messages
 
     def send_request(self, node, effect):
         request = effect.request
         if isinstance(request, VoteRequest) and not request.is_pre_vote:
-            self.history.on_vote(node, request.epoch, node.node_id)
+            self.history.on_vote(node, request.epoch, node.key)
             self.history.on_candidacy(node, request)
         call = (node.node_id, node.incarnation, effect.request_id, request)
-        self.transmit(node.node_id, effect.to, ("request", effect.to, call), call)
+        to = self.receiver_of(effect)
+        self.transmit(node.node_id, to, ("request", to, call), call)
+
+    def receiver_of(self, effect):
+        return effect.to
 
     def transmit(self, sender, receiver, what, call):
         """The message, no message, or two of them; sometimes who waits for an answer learns that none will come."""
@@ -398,8 +428,8 @@ class VoterSimulation:
         return self.dice.randint(20, 3000) if is_slow else self.dice.randint(1, 6)
 
     def on_request(self, to, call):
-        node, request = self.nodes[to], call[3]
-        if node.voter is None:
+        node, request = self.nodes.get(to), call[3]
+        if node is None or node.voter is None:
             self.on_failure(call, is_gone=True)
             return
         request_id = next(self.numbers)
@@ -415,7 +445,7 @@ class VoterSimulation:
             raise Violation(f"{node.node_id} answers {request} in epoch {answer.leader_epoch}")
         if is_granted and not request.is_pre_vote:
             self.counts["votes"] += 1
-            self.history.on_vote(node, request.epoch, request.candidate_id)
+            self.history.on_vote(node, request.epoch, (request.candidate_id, request.candidate_directory_id))
         self.transmit(node.node_id, call[0], ("answer", call, answer), call)
 
     def on_answer(self, call, answer):
@@ -459,13 +489,17 @@ class VoterSimulation:
     def on_fault(self, until_ms):
         if self.now_ms >= until_ms:
             return
-        fault = self.dice.choices(
-            (self.fault_crash, self.fault_crash_leader, self.fault_pause, self.fault_cut, self.fault_isolate,
-             self.fault_resign, self.fault_snapshot, self.fault_slow_disk),
-            (25, 15, 10, 15, 10, 5, 15, 5),
-        )[0]  # fmt: skip
+        faults = self.faults()
+        fault = self.dice.choices(tuple(faults), tuple(faults.values()))[0]
         fault(until_ms)
-        self.later(int(self.dice.expovariate(1 / 400)), ("fault", until_ms))
+        self.later(int(self.dice.expovariate(1 / self.fault_ms)), ("fault", until_ms))
+
+    def faults(self):
+        """With their weights."""
+        return {
+            self.fault_crash: 25, self.fault_crash_leader: 15, self.fault_pause: 10, self.fault_cut: 15,
+            self.fault_isolate: 10, self.fault_resign: 5, self.fault_snapshot: 15, self.fault_slow_disk: 5,
+        }  # fmt: skip
 
     def fault_crash(self, until_ms):
         self.crash_for_a_while(self.dice.choice(list(self.nodes.values())))

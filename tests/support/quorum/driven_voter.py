@@ -16,7 +16,7 @@ from broker_core.raft.observer_events import (
     SaveElection,
     TimePassed,
 )
-from broker_core.raft.quorum_values import ElectionState, LogReach, ReplicaIdentity
+from broker_core.raft.quorum_values import ElectionState, LogReach, ReplicaIdentity, SnapshotId
 from broker_core.raft.quorum_voter import QuorumVoter
 from broker_core.raft.voter_events import (
     FlushLog,
@@ -28,15 +28,21 @@ from broker_core.raft.voter_events import (
     StopVoter,
     VoteAnswer,
 )
+from broker_core.raft.voter_set import VoterSet
+from broker_core.raft.voter_set_history import QuorumControls, VoterSetHistory
 
+LISTENER = "CONTROLLER"
 VOTERS = {node_id: BrokerAddress(host=f"node-{node_id}", port=9093) for node_id in (1, 2, 3)}
 EPOCH, LAST_EPOCH, LOG_END = 5, 4, 10
 
 
 class DrivenVoter:
-    """Node 1 of three in epoch 5, with ten records of epoch 4."""
+    """Node 1 of three in epoch 5, with ten records of epoch 4. `voters` are static addresses by id, or the VoterSet of
+    a dynamic quorum, whose record is `voters_at`."""
 
-    def __init__(self, *, election=None, voters=VOTERS, node_id=1, is_written=True, is_flushing=True):
+    def __init__(
+        self, *, election=None, voters=VOTERS, node_id=1, is_written=True, is_flushing=True, voters_at=1, **others
+    ):
         self.now_ms = 0
         self.is_flushing = is_flushing
         entries = [EpochEntry(leader_epoch=LAST_EPOCH, start_offset=0)] if is_written else []
@@ -44,13 +50,25 @@ class DrivenVoter:
         self.saved, self.sent, self.replies, self.effects, self.stopped = [], [], {}, [], None
         self.voter = QuorumVoter(
             identity=ReplicaIdentity(node_id=node_id, directory_id=UUID(int=node_id), cluster_id="cluster"),
-            voters=voters,
+            voters=self._history(voters, voters_at),
+            listener=LISTENER,
+            endpoints={LISTENER: BrokerAddress(host=f"node-{node_id}", port=9093)},
             election=election or ElectionState(leader_epoch=EPOCH),
             log=log,
             random_below=lambda bound: bound // 2,
             now_ms=0,
+            **others,
         )
         self.step(TimePassed())
+
+    @staticmethod
+    def _history(voters, voters_at):
+        if not isinstance(voters, VoterSet):
+            return VoterSetHistory(VoterSet.of_static(voters, LISTENER))
+        history = VoterSetHistory()
+        snapshot_id = SnapshotId(end_offset=voters_at + 1, epoch=LAST_EPOCH)
+        history.on_snapshot(snapshot_id, QuorumControls(voters=voters, kraft_version=1))
+        return history
 
     def step(self, event):
         """Everything that follows from it."""

@@ -3,19 +3,24 @@ import pytest
 from broker_core.model.limits import MAX_QUORUM_OBSERVERS
 from broker_core.raft.leader_progress import OBSERVER_TIMEOUT_MS, LeaderProgress
 from broker_core.raft.quorum_values import QuorumTimings
+from broker_core.raft.voter_set import ReplicaKey, VoterNode, VoterSet
 
 OWN = 1
 
 
 def a_progress(voter_count=3, *, epoch_start=0):
     return LeaderProgress(
-        own_id=OWN, voters=range(1, voter_count + 1), epoch_start=epoch_start, timings=QuorumTimings(), now_ms=0
+        own=ReplicaKey(OWN),
+        voters=VoterSet.of([VoterNode(node_id=node_id) for node_id in range(1, voter_count + 1)]),
+        epoch_start=epoch_start,
+        timings=QuorumTimings(),
+        now_ms=0,
     )
 
 
 def fetched(progress, *ends, now_ms=0, leader_end=100):
     for replica_id, end in enumerate(ends, OWN + 1):
-        progress.on_fetch(replica_id, None, fetch_offset=end, leader_end=leader_end, now_ms=now_ms)
+        progress.on_fetch(ReplicaKey(replica_id), fetch_offset=end, leader_end=leader_end, now_ms=now_ms)
     return progress
 
 
@@ -70,19 +75,19 @@ def test_voters_that_did_not_fetch_for_a_period_are_silent():
 
 
 def test_the_longest_log_is_preferred_and_equal_ones_by_id():
-    assert fetched(a_progress(4), 5, 9, 5).preferred_successors() == (3, 2, 4)
+    assert fetched(a_progress(4), 5, 9, 5).preferred_successors() == ((3, None), (2, None), (4, None))
 
 
 def test_an_observer_is_forgotten_and_so_many_are_known():
     progress = a_progress()
-    progress.on_fetch(99, None, fetch_offset=1, leader_end=1, now_ms=0)
-    progress.on_fetch(98, None, fetch_offset=1, leader_end=1, now_ms=OBSERVER_TIMEOUT_MS)
+    progress.on_fetch(ReplicaKey(99), fetch_offset=1, leader_end=1, now_ms=0)
+    progress.on_fetch(ReplicaKey(98), fetch_offset=1, leader_end=1, now_ms=OBSERVER_TIMEOUT_MS)
     assert [node_id for node_id, _ in progress.observers] == [98]
     for node_id in range(1000, 1000 + MAX_QUORUM_OBSERVERS):
-        progress.on_fetch(node_id, None, fetch_offset=1, leader_end=1, now_ms=OBSERVER_TIMEOUT_MS)
+        progress.on_fetch(ReplicaKey(node_id), fetch_offset=1, leader_end=1, now_ms=OBSERVER_TIMEOUT_MS)
     assert len(progress.observers) == MAX_QUORUM_OBSERVERS
-    progress.on_fetch(98, None, fetch_offset=7, leader_end=7, now_ms=OBSERVER_TIMEOUT_MS + 1)
-    assert progress.observers[98, None].log_end_offset == 7
+    progress.on_fetch(ReplicaKey(98), fetch_offset=7, leader_end=7, now_ms=OBSERVER_TIMEOUT_MS + 1)
+    assert progress.observers[ReplicaKey(98)].log_end_offset == 7
 
 
 def test_who_was_at_the_end_at_its_last_fetch_was_caught_up_then():

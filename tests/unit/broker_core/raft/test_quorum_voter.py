@@ -31,6 +31,7 @@ from broker_core.raft.voter_events import (
     VoteAnswer,
     VoteRequest,
 )
+from broker_core.raft.voter_set import ReplicaKey
 from broker_core.raft.voter_table import Role
 from broker_core.record.batch_builder import build_batch
 from broker_core.record.batch_header import read_header
@@ -168,7 +169,9 @@ def test_a_leader_that_no_majority_fetches_from_resigns_and_raises_the_epoch():
     driven.pass_time(1)
     assert driven.voter.role is Role.RESIGNED
     assert driven.effects[-1] == QuorumLeaderChanged(leader_id=-1, leader_epoch=EPOCH)
-    assert driven.newest(2, EndEpochRequest).request.preferred == (2, 3), "the one with the longest log comes first"
+    assert driven.newest(2, EndEpochRequest).request.preferred == ((2, None), (3, None)), (
+        "the one with the longest log comes first"
+    )
     driven.pass_time(ELECTION_MS)
     assert (driven.voter.role, driven.voter.election) == (Role.UNATTACHED, ElectionState(leader_epoch=EPOCH + 1))
 
@@ -258,8 +261,8 @@ def test_another_voter_that_is_gone_is_no_reason_for_an_election():
 
 def test_the_first_of_the_preferred_voters_stands_at_once_and_the_next_after_a_pause():
     first, second = a_follower(), a_follower()
-    first.receive(EndEpochRequest(epoch=EPOCH, leader_id=2, preferred=(1, 3)))
-    second.receive(EndEpochRequest(epoch=EPOCH, leader_id=2, preferred=(3, 1)))
+    first.receive(EndEpochRequest(epoch=EPOCH, leader_id=2, preferred=(ReplicaKey(1), ReplicaKey(3))))
+    second.receive(EndEpochRequest(epoch=EPOCH, leader_id=2, preferred=(ReplicaKey(3), ReplicaKey(1))))
     assert (first.voter.role, second.voter.role) == (Role.PROSPECTIVE, Role.FOLLOWER)
     second.pass_time(500)
     assert second.voter.role is Role.PROSPECTIVE
@@ -304,7 +307,7 @@ def test_a_node_without_a_vote_fetches_and_never_stands_for_election():
     [
         (a_fetch(0), "another", "inconsistent_cluster_id"),
         (BeginEpochRequest(epoch=EPOCH, leader_id=2, voter_id=3), "cluster", "invalid_voter_key"),
-        (BeginEpochRequest(epoch=EPOCH, leader_id=8), "cluster", "invalid_request"),
+        (BeginEpochRequest(epoch=EPOCH, leader_id=1), "cluster", "invalid_request"),
         (BeginEpochRequest(epoch=-1, leader_id=2), "cluster", "invalid_request"),
         (a_vote(last_epoch=EPOCH, is_pre_vote=False), None, "invalid_request"),
         (a_vote(last_epoch=EPOCH + 1, is_pre_vote=True), None, "invalid_request"),
@@ -359,3 +362,13 @@ def test_so_many_fetches_are_parked_and_one_more_is_answered():
     for number in range(2, MAX_PARKED_QUORUM_FETCHES + 3):
         driven.receive(a_fetch(LOG_END + 1, high_watermark=LOG_END + 1), request_id=number)
     assert driven.replies.keys() & set(range(2, MAX_PARKED_QUORUM_FETCHES + 3)) == {MAX_PARKED_QUORUM_FETCHES + 2}
+
+
+@pytest.mark.parametrize("epoch", [EPOCH, EPOCH + 1])
+def test_a_leader_that_nobody_can_find_is_acknowledged_and_not_followed(epoch):
+    driven = DrivenVoter()
+    assert driven.receive(BeginEpochRequest(epoch=epoch, leader_id=8)).error == 0
+    assert (driven.voter.role, driven.voter.election.leader_epoch) == (Role.UNATTACHED, epoch)
+    place = BrokerAddress(host="node-8", port=1)
+    assert driven.receive(BeginEpochRequest(epoch=epoch, leader_id=8, endpoints={"CONTROLLER": place}), request_id=2)
+    assert driven.voter.role is Role.FOLLOWER and driven.sent[-1].address == place

@@ -1,21 +1,26 @@
 """Every role of a voter with every request of an older, the same and a newer epoch, beside Kafka 4.3.1's rules."""
 
 import itertools
+from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.quorum.driven_voter import EPOCH, LAST_EPOCH, LOG_END, DrivenVoter
+from support.quorum.driven_voter import EPOCH, LAST_EPOCH, LISTENER, LOG_END, VOTERS, DrivenVoter
 
 from broker_core.raft.observer_events import FetchAnswer, QuorumAnswer
 from broker_core.raft.quorum_values import ElectionState, SnapshotId
 from broker_core.raft.voter_events import (
+    AddVoterRequest,
     BeginEpochRequest,
     EndEpochRequest,
+    RemoveVoterRequest,
     ReplicaFetchRequest,
     SnapshotFetchRequest,
+    UpdateVoterRequest,
     VoteAnswer,
     VoteRequest,
 )
+from broker_core.raft.voter_set import ReplicaKey, VoterNode
 from broker_core.raft.voter_table import VALID_PREDECESSORS, RequestKind, Role, reaction
 
 SELF, LEADER, OTHER = 1, 2, 3
@@ -62,7 +67,7 @@ def a_request(asked, epoch, *, leader_id=LEADER, last_epoch=LAST_EPOCH, last_off
         case RequestKind.BEGIN_EPOCH:
             return BeginEpochRequest(epoch=epoch, leader_id=leader_id, voter_id=SELF)
         case RequestKind.END_EPOCH:
-            return EndEpochRequest(epoch=epoch, leader_id=leader_id, preferred=(SELF, OTHER))
+            return EndEpochRequest(epoch=epoch, leader_id=leader_id, preferred=(ReplicaKey(SELF), ReplicaKey(OTHER)))
         case RequestKind.FETCH:
             return ReplicaFetchRequest(
                 epoch=epoch, replica_id=OTHER, fetch_offset=LOG_END, last_fetched_epoch=LAST_EPOCH,
@@ -73,6 +78,14 @@ def a_request(asked, epoch, *, leader_id=LEADER, last_epoch=LAST_EPOCH, last_off
             return SnapshotFetchRequest(
                 epoch=epoch, replica_id=OTHER, snapshot_id=snapshot_id, position=0, max_bytes=1000
             )
+    voter = VoterNode(node_id=OTHER, directory_id=UUID(int=OTHER), endpoints={LISTENER: VOTERS[OTHER]})
+    match asked:
+        case RequestKind.UPDATE_VOTER:
+            return UpdateVoterRequest(epoch=epoch, voter=voter)
+        case RequestKind.ADD_VOTER:
+            return AddVoterRequest(voter=voter)
+        case RequestKind.REMOVE_VOTER:
+            return RemoveVoterRequest(voter=voter.key)
 
 
 def outcome(driven, request):
@@ -97,7 +110,7 @@ def outcome(driven, request):
 
 
 SAME = {
-    # pre-vote, vote, begin epoch, end epoch, fetch, fetch snapshot
+    # pre-vote, vote, begin epoch, end epoch, fetch, fetch snapshot; changes of the voters follow
     Role.UNATTACHED: (
         "yes: unattached 5", "yes: unattached 5, saved", "ok: follower 5, saved", "ok: prospective 5, saved",
         "not_leader_or_follower: unattached 5", "not_leader_or_follower: unattached 5",
@@ -122,10 +135,16 @@ SAME = {
         "not_leader_or_follower: resigned 5", "not_leader_or_follower: resigned 5",
     ),
 }  # fmt: skip
+CHANGES = (RequestKind.UPDATE_VOTER, RequestKind.ADD_VOTER, RequestKind.REMOVE_VOTER)
+for each_role in Role:
+    # A leader of three static voters that has committed nothing yet cannot change them.
+    refusal = "request_timed_out" if each_role is Role.LEADER else "not_leader_or_follower"
+    SAME[each_role] += (f"{refusal}: {each_role.name.lower()} 5",) * len(CHANGES)
 NEWER = (
     "yes: unattached 6, saved", "yes: unattached 6, saved", "ok: follower 6, saved", "ok: prospective 6, saved",
-    "unknown_leader_epoch", "unknown_leader_epoch",
+    "unknown_leader_epoch", "unknown_leader_epoch", "unknown_leader_epoch",
 )  # fmt: skip
+WITH_EPOCH = [asked for asked in RequestKind if asked not in (RequestKind.ADD_VOTER, RequestKind.REMOVE_VOTER)]
 
 
 @pytest.mark.parametrize(("role", "asked"), list(itertools.product(Role, RequestKind)))
@@ -134,9 +153,9 @@ def test_a_request_of_the_own_epoch_is_answered_by_role(role, asked):
     assert outcome(IN_ROLE[role](), a_request(asked, EPOCH)) == expected
 
 
-@pytest.mark.parametrize(("role", "asked"), list(itertools.product(Role, RequestKind)))
+@pytest.mark.parametrize(("role", "asked"), list(itertools.product(Role, WITH_EPOCH)))
 def test_a_request_of_a_newer_epoch_changes_the_role_first_except_a_fetch(role, asked):
-    expected = dict(zip(RequestKind, NEWER, strict=True))[asked]
+    expected = dict(zip(WITH_EPOCH, NEWER, strict=True))[asked]
     request = a_request(asked, EPOCH + 1)
     if role is Role.LEADER and asked in (RequestKind.PRE_VOTE, RequestKind.VOTE):
         request = a_request(asked, EPOCH + 1, last_epoch=EPOCH, last_offset=LOG_END + 1)  # it has a record more
@@ -144,7 +163,7 @@ def test_a_request_of_a_newer_epoch_changes_the_role_first_except_a_fetch(role, 
     assert found == (expected if ":" in expected else f"{expected}: {role.name.lower()} {EPOCH}")
 
 
-@pytest.mark.parametrize(("role", "asked"), list(itertools.product(Role, RequestKind)))
+@pytest.mark.parametrize(("role", "asked"), list(itertools.product(Role, WITH_EPOCH)))
 def test_a_request_of_an_older_epoch_is_fenced(role, asked):
     request = a_request(asked, EPOCH - 1, last_epoch=EPOCH - 2)
     assert outcome(IN_ROLE[role](), request) == f"fenced_leader_epoch: {role.name.lower()} {EPOCH}"
@@ -171,7 +190,9 @@ def test_a_follower_that_heard_of_its_leader_refuses_pre_votes_until_the_leader_
     driven = follower()
     driven.answer(driven.newest(LEADER, ReplicaFetchRequest), FetchAnswer, leader_id=LEADER, high_watermark=1)
     assert not driven.receive(a_request(RequestKind.PRE_VOTE, EPOCH)).is_granted
-    driven.receive(EndEpochRequest(epoch=EPOCH, leader_id=LEADER, preferred=(OTHER, SELF)), request_id=2)
+    driven.receive(
+        EndEpochRequest(epoch=EPOCH, leader_id=LEADER, preferred=(ReplicaKey(OTHER), ReplicaKey(SELF))), request_id=2
+    )
     assert driven.receive(a_request(RequestKind.PRE_VOTE, EPOCH), request_id=3).is_granted
 
 
@@ -257,9 +278,11 @@ def test_a_role_has_its_time(role):
 
 
 def test_every_cell_of_the_table_has_a_reaction():
-    cells = itertools.product(Role, RequestKind, (EPOCH - 1, EPOCH, EPOCH + 1))
+    cells = itertools.product(Role, WITH_EPOCH, (EPOCH - 1, EPOCH, EPOCH + 1))
     found = [reaction(role, asked, own_epoch=EPOCH, epoch=epoch) for role, asked, epoch in cells]
-    assert len(found) == len(Role) * len(RequestKind) * 3
+    assert len(found) == len(Role) * len(WITH_EPOCH) * 3
+    without_epoch = itertools.product(Role, set(RequestKind) - set(WITH_EPOCH))
+    assert all(reaction(role, asked, own_epoch=EPOCH, epoch=EPOCH) for role, asked in without_epoch)
 
 
 def test_every_role_has_predecessors():
