@@ -20,7 +20,6 @@ from support.clients.aiokafka_clients import (
 LONGER = 60
 # On a busy machine a real Kafka restarts slowly, and no client may give up before that.
 PATIENT = {"transaction_timeout_ms": 600_000, "request_timeout_ms": 120_000}
-WAYS = ["kill", pytest.param("stop", marks=pytest.mark.long)]
 
 
 async def come_back(broker, how):
@@ -62,7 +61,8 @@ class AiokafkaWriter:
             number += 20
 
 
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.long  # by default it writes to a cluster while the leader is killed: see cluster/test_other_clients.py
+@pytest.mark.parametrize("how", ("kill", "stop"))
 @in_a_loop
 async def test_an_idempotent_producer_writes_each_record_once_and_in_order(broker, how):
     topic = await make_topic(broker)

@@ -19,7 +19,6 @@ from support.clients.kafka_python_clients import (
 LONGER = 60
 # On a busy machine a real Kafka restarts slowly, and no client may give up before that.
 PATIENT = {"transaction_timeout_ms": 600_000, "request_timeout_ms": 120_000}
-WAYS = ["kill", pytest.param("stop", marks=pytest.mark.long)]
 
 
 def come_back(broker, how):
@@ -66,7 +65,8 @@ class KafkaPythonWriter:
                 self.errors.append(error)
 
 
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.long  # by default it writes to a cluster while the leader is killed: see cluster/test_other_clients.py
+@pytest.mark.parametrize("how", ("kill", "stop"))
 def test_an_idempotent_producer_writes_each_record_once_and_in_order(broker, how):
     topic = make_topic(broker)
     with a_producer(broker, enable_idempotence=True, batch_size=200) as producer:

@@ -11,7 +11,7 @@ import pytest
 from simulation.objects.planted_bugs import BUGS, planted
 from simulation.objects.simulation_runs import run_seed
 
-SEED_COUNT = 1_000
+SEED_COUNT = 250
 LONG_SEED_COUNT = 20_000
 SEEDS_FOR_A_BUG = 40
 FIRST_SEED_FOR_A_BUG = {

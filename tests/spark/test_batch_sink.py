@@ -241,7 +241,9 @@ def test_values_of_several_megabytes_are_written_if_the_topic_allows_them(spark,
     assert [(len(v), v[:1]) for v in stored_values(log_dir, "t")] == [(5_000_000, b"%d" % n) for n in range(6)]
 
 
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "codec", ["zstd", *(pytest.param(each, marks=pytest.mark.long) for each in ("gzip", "snappy", "lz4"))]
+)
 def test_batches_are_compressed_with_the_given_codec(spark, log_dir, codec):
     frame = spark.range(0, 5000, 1, 1).selectExpr("cast(id as string) as value")
     save(frame, log_dir, topic="t", kafka__compression__type=codec)

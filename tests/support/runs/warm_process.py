@@ -81,6 +81,12 @@ class WarmProcess:
             raise subprocess.TimeoutExpired("streamlog", seconds)
         return status
 
+    def communicate(self, timeout: float | None = None) -> tuple[Any, Any]:
+        """What is still to be read of the two outputs: little, so that neither fills its pipe."""
+        read = tuple(None if file is None else file.read() for file in (self.stdout, self.stderr))
+        self.wait(timeout)
+        return read
+
     def send_signal(self, sig: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, sig)
@@ -127,7 +133,8 @@ def _server_address() -> str:
         listener.bind(address)
         listener.listen()
         command = [sys.executable, str(_PROGRAM), str(listener.fileno())]
-        server = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()])
+        # In a session of its own: a signal to the test run must not end it before it has ended the others.
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()], start_new_session=True)
 
     def end() -> None:
         assert server.stdin is not None

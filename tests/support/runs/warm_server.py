@@ -29,6 +29,9 @@ def load():
         for name in (
             "broker_core.cli.command_line",
             "broker_core.cli.broker_command",
+            "broker_core.cli.consume_command",
+            "broker_core.cli.produce_command",
+            "broker_core.embedded.embedded_cluster",
             "broker_core.server.broker_process",
             "broker_core.server.cluster.cluster_process",
             "broker_core.server.development",

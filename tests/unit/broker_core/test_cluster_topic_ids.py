@@ -40,7 +40,7 @@ def cluster(request, tmp_path, monkeypatch):
         )
     if request.param == "broker without ids in requests":
         supports = BrokerConnection.supports
-        by_id = {(ApiKey.PRODUCE, 13), (ApiKey.OFFSET_COMMIT, 10)}
+        by_id = {(ApiKey.PRODUCE, 13), (ApiKey.FETCH, 13), (ApiKey.OFFSET_COMMIT, 10)}
         monkeypatch.setattr(
             BrokerConnection, "supports", lambda self, *asked: asked not in by_id and supports(self, *asked)
         )
@@ -65,6 +65,18 @@ def test_an_append_with_the_id_of_the_old_topic_is_refused(cluster):
     cluster.append(T0, a_batch(1), topic_id=new_id)
     cluster.append(T0, a_batch(1))
     assert end(cluster) == 2
+
+
+def test_a_fetch_with_the_id_of_the_old_topic_returns_no_record_of_the_new_one(cluster):
+    old_id = cluster.create_topic("t", configs={"retention.ms": "-1"}).topic_id
+    cluster.append(T0, a_batch(2))
+    assert cluster.fetch(T0, 0, max_bytes=1 << 20, topic_id=old_id).next_offset == 2
+    cluster.delete_topic("t")
+    new_id = cluster.create_topic("t", configs={"retention.ms": "-1"}).topic_id
+    cluster.append(T0, a_batch(3))
+    with pytest.raises(UnknownTopicError):  # or its kind that says more
+        cluster.fetch(T0, 0, max_bytes=1 << 20, topic_id=old_id)
+    assert cluster.fetch(T0, 0, max_bytes=1 << 20, topic_id=new_id).next_offset == 3
 
 
 def test_an_append_with_the_id_of_a_deleted_topic_is_refused(cluster):

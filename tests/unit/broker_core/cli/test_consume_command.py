@@ -5,10 +5,10 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
+from support.runs.warm_process import start_warm
 
 from broker_core.cli import last_records
 
@@ -98,8 +98,8 @@ def test_a_missing_topic_is_an_error(streamlog, numbers):
 
 
 def test_follow_continues_until_ctrl_c_and_ends_quietly(streamlog, numbers, log_path):
-    command = [sys.executable, "-m", "broker_core.cli.main", "consume", "numbers", "--last", "1", "-f"]
-    process = subprocess.Popen([*command, "--path", str(log_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = ["consume", "numbers", "--last", "1", "-f", "--path", log_path]
+    process = start_warm(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert _next_bytes(process) == b"99\n"
         streamlog("produce", "numbers", stdin=b"more\n")

@@ -10,6 +10,7 @@ import time
 
 import confluent_kafka
 import pytest
+from support.runs.warm_process import start_warm
 
 from broker_core.cli import group_commits
 from broker_core.cli.group_commits import GroupCommits
@@ -149,8 +150,7 @@ def test_a_broken_pipe_commits_only_written_records(streamlog, log_path, committ
 
 
 def follow(log_path, stdout):
-    command = [sys.executable, "-m", "broker_core.cli.main", "consume", "t", "--group", "g", "--follow"]
-    return subprocess.Popen([*command, "--path", str(log_path)], stdout=stdout)
+    return start_warm(["consume", "t", "--group", "g", "--follow", "--path", log_path], stdout=stdout)
 
 
 def next_bytes(process):

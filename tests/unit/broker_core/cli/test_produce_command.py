@@ -5,12 +5,12 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
 
 import pytest
+from support.runs.warm_process import start_warm
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import TopicPartition
@@ -108,10 +108,8 @@ def test_a_record_above_the_topics_limit_is_refused_with_size_limit_and_setting(
 
 def test_an_idle_pipe_does_not_delay_values(streamlog, log_path):
     streamlog("topic", "create", "t")
-    producing = [sys.executable, "-m", "broker_core.cli.main", "produce", "t", "--path", str(log_path)]
-    following = [sys.executable, "-m", "broker_core.cli.main", "consume", "t", "--follow", "--path", str(log_path)]
-    producer = subprocess.Popen(producing, stdin=subprocess.PIPE)
-    follower = subprocess.Popen(following, stdout=subprocess.PIPE)
+    producer = start_warm(["produce", "t", "--path", log_path], stdin=subprocess.PIPE)
+    follower = start_warm(["consume", "t", "--follow", "--path", log_path], stdout=subprocess.PIPE)
     try:
         producer.stdin.write(b"at once\n")
         producer.stdin.flush()
@@ -145,8 +143,7 @@ def test_an_impossible_partition_is_a_usage_error(streamlog):
 def fed_steadily(log_path, *options):
     """`streamlog produce t` with a line each 5 ms on its input; the process, and how many lines were sent so far."""
     read_end, write_end = os.pipe()
-    command = [sys.executable, "-m", "broker_core.cli.main", "produce", "t", "--path", str(log_path), *options]
-    process = subprocess.Popen(command, stdin=read_end, stdout=subprocess.PIPE)
+    process = start_warm(["produce", "t", "--path", log_path, *options], stdin=read_end, stdout=subprocess.PIPE)
     sent, is_over = [0], threading.Event()
 
     def feed():

@@ -265,7 +265,7 @@ def calls_of_a_life():
     return sorted((near | set(range(0, len(paths), 40))) & set(range(len(paths))))
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.long)])
 def test_after_a_crash_at_any_step_no_filter_misses_a_key(step):
     for number, is_power_loss in list(itertools.product(calls_of_a_life(), (False, True)))[::step]:
         fs = a_disk()
