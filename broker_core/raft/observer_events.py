@@ -102,6 +102,14 @@ class SnapshotRefused:
     """Answers `InstallSnapshot`: the file is not a whole snapshot, and the log is as it was."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotTaken:
+    """This node wrote a snapshot of its own, of committed records, and the log begins at its end or before."""
+
+    snapshot_id: SnapshotId
+    log_start_offset: int
+
+
 ObserverEvent = (
     QuorumAnswered
     | QuorumRequestFailed
@@ -112,6 +120,7 @@ ObserverEvent = (
     | SnapshotChunkWritten
     | SnapshotInstalled
     | SnapshotRefused
+    | SnapshotTaken
 )
 
 # Effects

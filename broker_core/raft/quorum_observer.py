@@ -58,6 +58,7 @@ from broker_core.raft.observer_events import (
     SnapshotChunkWritten,
     SnapshotInstalled,
     SnapshotRefused,
+    SnapshotTaken,
     StopObserver,
     TimePassed,
     TruncateLog,
@@ -167,6 +168,8 @@ class QuorumObserver:
                 self._maybe_give_up(now_ms, is_lost=request_id == self._request_id)
             case TimePassed():
                 self._maybe_give_up(now_ms, is_lost=now_ms >= self._deadline_ms)
+            case SnapshotTaken():
+                self._on_snapshot_taken(event)
             case _:
                 assert self._waiting is _COMPLETIONS[type(event)], f"{event} while waiting for {self._waiting}"
                 self._waiting = Waiting.NOTHING
@@ -339,6 +342,13 @@ class QuorumObserver:
         self._log.epochs, self._log.start_epoch = LeaderEpochs(), snapshot_id.epoch
         self._advance_high_watermark(end_offset, effects)
         self._servers.on_useful_answer(now_ms)
+
+    def _on_snapshot_taken(self, event: SnapshotTaken) -> None:
+        """Of own records: the log may begin later now, at the end of a snapshot."""
+        log, start = self._log, event.log_start_offset
+        if start > log.log_start_offset:
+            log.log_start_offset, log.start_epoch = start, event.snapshot_id.epoch
+            log.epochs.truncate_from_start(start)
 
     # Completions
 

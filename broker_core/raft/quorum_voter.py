@@ -30,6 +30,7 @@ from broker_core.raft.observer_events import (
     QuorumRequestFailed,
     SnapshotInstalled,
     SnapshotRefused,
+    SnapshotTaken,
 )
 from broker_core.raft.quorum_values import NO_NODE, ElectionState
 from broker_core.raft.request_checks import epoch_of, is_valid, kind_of
@@ -48,7 +49,6 @@ from broker_core.raft.voter_events import (
     RequestReceived,
     ResignRequested,
     SnapshotFetchRequest,
-    SnapshotTaken,
     UpdateVoterRequest,
     VoteAnswer,
     VoterEffect,

@@ -25,6 +25,7 @@ from broker_core.raft.observer_events import (
     SnapshotAnswer,
     SnapshotInstalled,
     SnapshotRefused,
+    SnapshotTaken,
     TimePassed,
     TruncateLog,
     WriteSnapshotChunk,
@@ -193,14 +194,6 @@ class RecordsProposed:
 
     proposal_id: int
     records: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotTaken:
-    """This node wrote a snapshot of its own, of committed records, and the log begins at its end or before."""
-
-    snapshot_id: SnapshotId
-    log_start_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,7 @@ from broker_core.raft.observer_events import (
     SnapshotChunkWritten,
     SnapshotInstalled,
     SnapshotRefused,
+    SnapshotTaken,
     StopObserver,
     TimePassed,
     TruncateLog,
@@ -110,6 +111,7 @@ class ObserverNode:
         self._events: deque[ObserverEvent] = deque()
         self._is_stepping = self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
+        self._last_snapshot_ms = self._clock.now_ms()
 
     @property
     def leader_address(self) -> BrokerAddress | None:
@@ -168,6 +170,7 @@ class ObserverNode:
             case HighWatermarkAdvanced(high_watermark=high_watermark):
                 self.committed.replay_to(high_watermark)
                 self._on_committed()
+                self._maybe_snapshot()
             case QuorumLeaderChanged(leader_id=leader_id, leader_epoch=epoch):
                 who = "nobody is known to lead" if leader_id < 0 else f"controller {leader_id} leads"
                 _log.info("node=%d epoch=%d %s", self._settings.node_id, epoch, who)
@@ -197,6 +200,23 @@ class ObserverNode:
                 is_installed = self.committed.maybe_install(effect.snapshot_id)
                 self._on_committed()
                 return SnapshotInstalled() if is_installed else SnapshotRefused()
+
+    def _maybe_snapshot(self) -> None:
+        """On the loop: the image must not change meanwhile."""
+        now_ms, settings, committed = self._clock.now_ms(), self._settings, self.committed
+        is_due = (
+            committed.bytes_since_snapshot >= settings.snapshot_bytes
+            or now_ms - self._last_snapshot_ms >= settings.snapshot_interval_ms
+        )
+        if not is_due:
+            return
+        for file in self._quorum_log.take_unsynced():
+            file.sync()  # a log that ends below its snapshot has a hole
+        snapshot_id = committed.maybe_snapshot(now_ms=now_ms)
+        if snapshot_id is not None:
+            self._last_snapshot_ms = now_ms
+            start = self._quorum_log.start_offset
+            self._events.append(SnapshotTaken(snapshot_id=snapshot_id, log_start_offset=start))
 
     def _saved(self, saving: Future[None]) -> None:
         """In the thread."""

@@ -7,6 +7,7 @@ controller.listener.names=CONTROLLER                               a name that i
 listener.security.protocol.map, sasl.mechanism.controller.protocol, …   see broker/settings/link_security
 log.dirs=/data/broker
 controller.quorum.request.timeout.ms, .retry.backoff.ms
+metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from broker_core.model.client_settings import BrokerAddress, parse_client_settin
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.setting_parsers import int_parser, invalid_value, items_of
 from broker_core.raft.quorum_values import QuorumTimings
-from broker_core.server.quorum.quorum_settings import VOTERS, parse_voters
+from broker_core.server.quorum.quorum_settings import SNAPSHOT_SETTINGS, VOTERS, parse_voters
 
 BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
 _LISTENER_NAMES: Final = "controller.listener.names"
@@ -28,7 +29,7 @@ _TIMINGS: Final = {
     "controller.quorum.request.timeout.ms": "request_timeout_ms",
     "controller.quorum.retry.backoff.ms": "retry_backoff_ms",
 }
-USED_BY_OBSERVER: Final = frozenset({BOOTSTRAP, VOTERS, _LISTENER_NAMES, *_TIMINGS})
+USED_BY_OBSERVER: Final = frozenset({BOOTSTRAP, VOTERS, _LISTENER_NAMES, *_TIMINGS, *SNAPSHOT_SETTINGS})
 """The settings that `parse_observer_settings` reads, without those of every broker."""
 
 
@@ -43,6 +44,9 @@ class ObserverSettings:
     links: LinkSecurity = field(default_factory=LinkSecurity)
     log_dir: str
     timings: QuorumTimings
+    snapshot_bytes: int = 20 * 1024 * 1024
+    snapshot_interval_ms: int = 3_600_000
+    """A snapshot is made after so many bytes of records, or after so long if there are any."""
 
 
 def parse_observer_settings(given: Mapping[str, str]) -> ObserverSettings:
@@ -64,6 +68,7 @@ def parse_observer_settings(given: Mapping[str, str]) -> ObserverSettings:
         links=parse_links_to_controllers(given),
         log_dir=next(iter(log_dirs)),
         timings=QuorumTimings(**timings),
+        **{own: _number(given, name, at_least=1) for name, own in SNAPSHOT_SETTINGS.items() if name in given},
     )
 
 

@@ -33,7 +33,7 @@ from broker_core.raft.quorum_values import QuorumTimings
 VOTERS: Final = "controller.quorum.voters"
 _VOTER: Final = re.compile(r"(?P<id>\d{1,10})@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d{1,5})")
 _MAX_PORT: Final = 65_535
-_OTHERS: Final = {
+SNAPSHOT_SETTINGS: Final = {
     "metadata.log.max.record.bytes.between.snapshots": "snapshot_bytes",
     "metadata.log.max.snapshot.interval.ms": "snapshot_interval_ms",
 }
@@ -58,7 +58,7 @@ USED_BY_QUORUM: Final = frozenset(
     {
         *(VOTERS, "controller.listener.names", "unclean.leader.election.enable", "auto.leader.rebalance.enable"),
         *(_NO_OP_INTERVAL, _PREFERRED_INTERVAL, _UNCLEAN_INTERVAL, _QUOTA_SAMPLES, _QUOTA_SECONDS),
-        *(*_OTHERS, *_DEFAULTS, *_TIMINGS),
+        *(*SNAPSHOT_SETTINGS, *_DEFAULTS, *_TIMINGS),
     }
 )
 """The settings that `parse_quorum_settings` reads, without those of every broker."""
@@ -104,7 +104,11 @@ def parse_quorum_settings(given: Mapping[str, str], *, is_broker: bool = False) 
         timings=QuorumTimings(**timings),
         defaults=_cluster_defaults(given),
         controller_timings=_controller_timings(given),
-        **{field: _number(given, setting, at_least=1) for setting, field in _OTHERS.items() if setting in given},
+        **{
+            field: _number(given, setting, at_least=1)
+            for setting, field in SNAPSHOT_SETTINGS.items()
+            if setting in given
+        },
     )
 
 

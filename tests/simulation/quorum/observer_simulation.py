@@ -30,13 +30,14 @@ from broker_core.raft.observer_events import (
     SendFetchSnapshot,
     SnapshotChunkWritten,
     SnapshotInstalled,
+    SnapshotTaken,
     StopObserver,
     TimePassed,
     TruncateLog,
     WriteSnapshotChunk,
 )
-from broker_core.raft.quorum_observer import QuorumObserver
-from broker_core.raft.quorum_values import ElectionState, LogReach
+from broker_core.raft.quorum_observer import QuorumObserver, Waiting
+from broker_core.raft.quorum_values import ElectionState, LogReach, SnapshotId
 from broker_core.record.batch_reader import iter_headers
 
 STEP_COUNT = 220
@@ -77,7 +78,7 @@ class ObserverSimulation:
         self.faults = 0
         self.is_calm = False
         self.highest_epoch = 0
-        self.counts = dict.fromkeys(("truncated", "installed", "elections", "restarts", "appended"), 0)
+        self.counts = dict.fromkeys(("truncated", "installed", "elections", "restarts", "appended", "taken"), 0)
         self.trace = []
         self.start()
 
@@ -110,6 +111,8 @@ class ObserverSimulation:
             self.controllers.step()
         elif chance < 0.37:
             self.crash()
+        elif chance < 0.375:
+            self.take_snapshot()
         else:
             self.deliver()
 
@@ -131,6 +134,16 @@ class ObserverSimulation:
             self.disk.batches = self.disk.batches[:-lost]
         self.disk.part = self.disk.part[: self.dice.randint(0, len(self.disk.part))]
         self.start()
+
+    def take_snapshot(self):
+        """Of the observer's own records, up to the high watermark: its log begins there."""
+        below = [batch for batch in self.disk.batches if batch[1] <= self.watermark]
+        if below and self.observer.waiting in (Waiting.NOTHING, Waiting.REQUEST):
+            self.counts["taken"] += 1
+            _, self.disk.start, self.disk.start_epoch, _ = below[-1]
+            self.disk.batches = self.disk.batches[len(below) :]
+            snapshot_id = SnapshotId(end_offset=self.disk.start, epoch=self.disk.start_epoch)
+            self.feed(SnapshotTaken(snapshot_id=snapshot_id, log_start_offset=self.disk.start))
 
     def feed(self, event):
         effects = self.observer.step(event, self.now_ms)

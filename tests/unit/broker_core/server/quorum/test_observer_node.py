@@ -7,12 +7,13 @@ import pytest
 from image_history import logged_records
 from kio.schema.errors import ErrorCode
 from support.brokers.reachable_broker import free_ports
-from support.brokers.scripted_controller import CLUSTER_ID, FETCH, ScriptedController
+from support.brokers.scripted_controller import CLUSTER_ID, FETCH, FETCH_SNAPSHOT, ScriptedController
 
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_record_codec import decode_metadata_record
 from broker_core.model.client_settings import parse_client_settings
 from broker_core.model.exceptions import QuorumError
+from broker_core.raft.quorum_files import parse_snapshot_name
 from broker_core.raft.quorum_values import QuorumTimings
 from broker_core.server.quorum.cluster_id_question import ask_cluster_id
 from broker_core.server.quorum.observer_node import ObserverNode
@@ -33,13 +34,14 @@ def controller():
 class Followed:
     """What came of following: errors, and a wait for what the image says."""
 
-    def __init__(self, addresses, path):
+    def __init__(self, addresses, path, **others):
         self.errors, self._news = [], asyncio.Event()
         settings = ObserverSettings(
             node_id=98,
             controllers=parse_client_settings({"bootstrap.servers": addresses}).bootstrap_servers,
             log_dir=str(path),
             timings=QuorumTimings(request_timeout_ms=1000),
+            **others,
         )
         self.node = ObserverNode(settings, cluster_id=CLUSTER_ID, on_end=self._ended, on_committed=self._news.set)
 
@@ -55,8 +57,8 @@ class Followed:
 
 
 @asynccontextmanager
-async def following(addresses, path):
-    followed = Followed(addresses, path)
+async def following(addresses, path, **others):
+    followed = Followed(addresses, path, **others)
     followed.node.start()
     try:
         yield followed
@@ -90,6 +92,25 @@ def test_it_gets_the_snapshot_and_the_log_behind_it_byte_for_byte_and_continues_
     assert (folder / controller.snapshot_name).read_bytes() == controller.files[controller.snapshot_name]
     end_offset = controller.snapshot_id.end_offset
     assert (folder / f"{end_offset:020d}.log").read_bytes() == controller.log_behind_snapshot()
+
+
+def test_it_makes_snapshots_of_its_own_and_starts_from_the_newest_one(controller, tmp_path):
+    folder = tmp_path / "__cluster_metadata-0"
+
+    async def run():
+        async with following(controller.address, tmp_path, snapshot_bytes=2000) as followed:
+            await followed.until(lambda: followed.node.committed.offset == controller.end_offset)
+        controller.requests.clear()
+        newest = max(parse_snapshot_name(path.name).end_offset for path in folder.glob("*.checkpoint"))
+        assert controller.snapshot_id.end_offset < newest <= controller.end_offset
+        async with following(controller.address, tmp_path) as followed:
+            assert followed.node.committed.offset == newest
+            await followed.until(lambda: followed.node.committed.offset == controller.end_offset)
+            assert followed.node.committed.image.partitions == the_whole_image().partitions
+
+    asyncio.run(run())
+    assert controller.asked(FETCH_SNAPSHOT) == []
+    assert min(int(path.stem) for path in folder.glob("*.log")) > controller.snapshot_id.end_offset, "all is kept"
 
 
 def test_a_damaged_snapshot_is_not_installed_and_fetched_again(controller, tmp_path):
