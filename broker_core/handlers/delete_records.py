@@ -1,6 +1,8 @@
 """DeleteRecords (21), versions 0 to 2: increases the log start offset of partitions; -1 is the high watermark.
 
-As in Kafka refused for internal topics and for topics with cleanup.policy=compact only (POLICY_VIOLATION).
+Answered when all living replicas have deleted the records; of those that have not by the request's timeout the answer
+is REQUEST_TIMED_OUT, and they delete them all the same. As in Kafka refused for internal topics and for topics with
+cleanup.policy=compact only (POLICY_VIOLATION).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from broker_core.broker.partition.replica import Replica
 from broker_core.handlers.call import Call
 from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.model.access_control import Operation, ResourceType
+from broker_core.model.durations import milliseconds_of
 from broker_core.model.exceptions import PolicyViolationError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import is_internal_topic
@@ -29,13 +32,28 @@ def handle(call: Call) -> None:
         for topic in call.message.topics
         for partition in topic.partitions
     }
-    answers = GatheredAnswers(asked, lambda partitions: _respond(call, partitions))
+    timer_key = object()
+    waiting = set(asked)
+
+    def respond(partitions: Mapping[tuple[str, int], dict[str, Any]]) -> None:
+        call.node.timers.cancel(timer_key)
+        _respond(call, partitions)
+
+    answers = GatheredAnswers(asked, respond)
 
     def answer(name: str, number: int, low_watermark: int = _NO_OFFSET, error_code: ErrorCode = ErrorCode.none) -> None:
-        answers.add(
-            (name, number), {"partition_index": number, "low_watermark": low_watermark, "error_code": error_code}
-        )
+        if (name, number) in waiting:
+            waiting.discard((name, number))
+            told = {"partition_index": number, "low_watermark": low_watermark, "error_code": error_code}
+            answers.add((name, number), told)
 
+    def time_is_up(now_ms: int) -> None:
+        for name, number in tuple(waiting):
+            answer(name, number, _low_watermark(call, name, number), ErrorCode.request_timed_out)
+
+    if asked:
+        at_ms = call.now_ms + max(0, milliseconds_of(call.message.timeout))
+        call.node.timers.set(timer_key, at_ms, time_is_up)
     for (name, number), offset in asked.items():
         _begin(call, name, number, offset, partial(answer, name, number))
 
@@ -54,6 +72,13 @@ def _begin(call: Call, name: str, number: int, offset: int, answer: Any) -> None
         refused(error)
         return
     replica.delete_records(offset, answer, refused)
+
+
+def _low_watermark(call: Call, name: str, number: int) -> int:
+    try:
+        return call.node.replicas.get(TopicPartition(name, number)).low_watermark
+    except StreamlogError:
+        return _NO_OFFSET
 
 
 def _check_policy(replica: Replica) -> None:

@@ -280,6 +280,8 @@ class ClusterReplicas(ReplicaManager):
         for replica in list(self._held.values()):
             if replica.is_leader:
                 replica.on_time()
+            elif replica.error is not None:
+                replica.maybe_reopen()
 
     @property
     def _watermark_path(self) -> str:

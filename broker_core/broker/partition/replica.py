@@ -128,6 +128,11 @@ class Replica:
         """Runs `work(store)` in a job under the partition's lock, after everything in the queue."""
         self._queue.add(QueuedChange(work=work, on_done=on_done, on_error=on_error))
 
+    @property
+    def low_watermark(self) -> int:
+        """All living replicas have deleted the records before it."""
+        return self.bounds.log_start_offset
+
     def delete_records(self, before_offset: int, on_done: Callable[[int], None], on_error: OnError) -> None:
         """Increases the log start offset; -1 is the high watermark. `on_done` gets the new log start offset."""
         self.change(lambda store: store.delete_records(before_offset), on_done, on_error)

@@ -25,6 +25,7 @@ from kio.schema.errors import ErrorCode
 from broker_core.broker.callback_errors import OnError
 from broker_core.broker.partition.committed_bounds import CommittedBounds
 from broker_core.broker.partition.partition_target import Changed, QueuedChange
+from broker_core.broker.partition.reopening import Reopening
 from broker_core.broker.partition.replica import Replica
 from broker_core.broker.partition.replica_services import ReplicaServices
 from broker_core.broker.partition.replica_writes import carry_out, found_log
@@ -40,6 +41,7 @@ from broker_core.replication.partition_replica import PartitionReplica
 from broker_core.replication.replica_log import ReplicaLog
 from broker_core.replication.replica_messages import PartitionId
 from broker_core.replication.replication_values import (
+    UNKNOWN_OFFSET,
     AdvanceLogStart,
     AnswerAppend,
     AppendFetched,
@@ -84,10 +86,14 @@ class ReplicatedReplica(Replica):
         self._is_unwritten = False
         """It has no folder: its log is empty, and the first write creates the folder."""
         self._has_left = False
+        self._newest: PartitionAssignment | None = None
+        self._reopening = Reopening()
         self._committed = CommittedBounds()
         self._waiting: dict[int, tuple[Callable[[], None], OnError]] = {}
         """Appends with acks=all that are written and not committed."""
         self._last_request_id = 0
+        self._deletions: list[tuple[int, Callable[[int], None], OnError]] = []
+        """Deletions that are done here, and wait until all living replicas have deleted as much."""
         super().__init__(topic_partition, topic, services)
 
     # -- roles --
@@ -142,6 +148,7 @@ class ReplicatedReplica(Replica):
 
     def assign(self, assignment: PartitionAssignment) -> None:
         """What the metadata log says of the partition now."""
+        self._newest = assignment
         self._assignments.append(assignment)
         if self._is_settling:
             return
@@ -156,13 +163,14 @@ class ReplicatedReplica(Replica):
             self._on_found(ReplicaLog())
             return
         self._is_settling = True
-        watermark = self._replication.watermark_of(self.topic_partition)
+        watermark = max(self._replication.watermark_of(self.topic_partition), self._reopening.high_watermark)
         self.change(partial(found_log, high_watermark=watermark), self._on_found, self._on_unopened)
 
     def on_standings(self) -> None:
         """Brokers were registered, fenced or unfenced."""
         if self._machine is not None:
             self._carry_out(self._machine.on_standings(self._now_ms()))
+            self._answer_deletions()
 
     def set_topic(self, topic: TopicDescription) -> None:
         super().set_topic(topic)
@@ -192,7 +200,17 @@ class ReplicatedReplica(Replica):
         self._is_settling = False
         while len(self._assignments) > 1:
             self._assignments.popleft()
+        self._reopening.maybe_plan(error, self._now_ms())
         self.go_offline(error)
+
+    def maybe_reopen(self) -> None:
+        """A follower whose disk was full looks at what its log holds, as at a start, and fetches on from there."""
+        if self._is_settling or self._has_left or not self._reopening.maybe_take(self._now_ms()):
+            return
+        assert self._newest is not None, f"{self.topic_partition} was opened before it was assigned"
+        self._reopening.high_watermark = max(self._reopening.high_watermark, self.high_watermark)
+        self._machine, self._assignments = None, deque([self._newest])
+        self._open()
 
     def _follow_assignments(self) -> None:
         machine = self._machine
@@ -235,6 +253,7 @@ class ReplicatedReplica(Replica):
                 *(self.topic_partition, self.leader_epoch, assignment.leader_id),
                 *(machine.log.log_end_offset, machine.log.high_watermark),
             )
+            self._answer_deletions()
             self._replication.on_role(self.topic_partition)
         self._notify_fetcher()
 
@@ -261,6 +280,9 @@ class ReplicatedReplica(Replica):
         for queued in self._queue.take_all():
             self._refuse(queued, error)
         for _, on_error in waiting.values():
+            self._call(on_error, error)
+        deletions, self._deletions = self._deletions, []
+        for _, _, on_error in deletions:
             self._call(on_error, error)
         self._notify_listeners()
 
@@ -321,6 +343,8 @@ class ReplicatedReplica(Replica):
             return FetchVerdict(error=ErrorCode.not_leader_or_follower)
         verdict, effects = self._machine.on_fetch(fetch, self._now_ms())
         self._carry_out(effects)
+        if self._deletions:
+            self._answer_deletions()
         return verdict
 
     @property
@@ -342,8 +366,15 @@ class ReplicatedReplica(Replica):
         if self._machine is not None:
             self._carry_out(self._machine.on_isr_answer(proposal, answer, self._now_ms()))
 
+    @property
+    def low_watermark(self) -> int:
+        """-1: it does not lead, or a living follower has not said yet where its log starts."""
+        leader = None if self._machine is None else self._machine.leader
+        return UNKNOWN_OFFSET if leader is None else leader.low_watermark()
+
     def delete_records(self, before_offset: int, on_done: Callable[[int], None], on_error: OnError) -> None:
-        """Up to the high watermark, which is also what -1 means."""
+        """Up to the high watermark, which is also what -1 means. `on_done` gets the low watermark when it is as high:
+        followers delete when they hear of it, and say so with their next fetch. A dead one does when it comes back."""
         machine = self._machine
         if machine is None or machine.leader is None:
             self._call(on_error, self._not_leader())
@@ -357,9 +388,22 @@ class ReplicatedReplica(Replica):
         def deleted(log_start_offset: int) -> None:
             machine.log.advance_start(log_start_offset)
             self._show()
-            on_done(log_start_offset)
+            self._deletions.append((log_start_offset, on_done, on_error))
+            self._answer_deletions()
 
         super().delete_records(wanted, deleted, on_error)
+
+    def _answer_deletions(self) -> None:
+        waiting, self._deletions = self._deletions, []
+        reached = self.low_watermark
+        for each in waiting:
+            offset, on_done, on_error = each
+            if not self.is_leader:
+                self._call(on_error, self._not_leader())
+            elif offset <= reached:
+                self._call(on_done, reached)
+            else:
+                self._deletions.append(each)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         if self._machine is None:
@@ -428,6 +472,7 @@ class ReplicatedReplica(Replica):
         is_answered = not isinstance(effect, SaveLeaderEpoch | AdvanceLogStart)
 
         def written(end_offset: int) -> None:
+            self._reopening.on_written()
             if isinstance(effect, AppendFetched):
                 self.appended_bytes += len(effect.records)
             if is_answered:
@@ -436,7 +481,9 @@ class ReplicatedReplica(Replica):
             self._show()
 
         def failed(error: StreamlogError) -> None:
-            _log.error("partition=%s is out until the next start, a write failed: %s", self.topic_partition, error)
+            comes_back = machine.follower is not None and self._reopening.maybe_plan(error, self._now_ms())
+            until = "there is space" if comes_back else "the next start"
+            _log.error("partition=%s is out until %s, a write failed: %s", self.topic_partition, until, error)
             self._carry_out(machine.on_write_failed())
             self.go_offline(error)
 

@@ -14,6 +14,7 @@ from support.nodes.whole_node import (
 )
 
 from broker_core.model.access_control import Operation, ResourceType
+from broker_core.model.identifiers import TopicPartition
 from broker_core.protocol.api_table import ApiKey
 
 
@@ -112,3 +113,20 @@ def test_without_delete_access_the_request_is_refused_before_any_lookup(tmp_path
         assert delete(node, (0, 1), name=name, principal=EVE) == {0: ("topic_authorization_failed", -1)}
     allow(node, EVE, Operation.DELETE, ResourceType.TOPIC, "t")
     assert delete(node, (0, 1), principal=EVE) == {0: ("none", 1)}
+
+
+def test_partitions_that_followers_have_not_deleted_in_time_are_told_with_what_they_have(node):
+    """As in Kafka: the records are deleted here already, and there when the follower hears of it."""
+    slow = node.replicas.get(TopicPartition("t", 0))
+    late = []
+    slow.delete_records = lambda offset, on_done, on_error: late.append(on_done)
+    waiting = begin(node, ApiKey.DELETE_RECORDS, **request((0, 3), (1, -1)))
+    node.jobs.run_all()
+    pass_time(node, 999)
+    assert waiting.answer is None
+    pass_time(node, 1)
+    told = {
+        each.partition_index: (each.error_code.name, each.low_watermark) for each in waiting.answer.topics[0].partitions
+    }
+    assert told == {0: ("request_timed_out", 0), 1: ("none", 0)}
+    late[0](3)

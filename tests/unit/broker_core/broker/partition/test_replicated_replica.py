@@ -1,5 +1,7 @@
 """A partition on three brokers, each with its own directory; the test carries their fetches and is the controller."""
 
+import errno
+
 import pytest
 from kio.schema.errors import ErrorCode
 from support.builders.builders import a_batch, a_commit_marker, a_transactional_batch
@@ -189,8 +191,9 @@ def test_delete_records_goes_up_to_the_high_watermark_and_reaches_the_followers(
             before_offset, answers.append, lambda error: answers.append(error.error_code)
         )
         brokers[1].settle()
-    assert answers == [ErrorCode.offset_out_of_range, 3]
+    assert answers == [ErrorCode.offset_out_of_range]
     brokers.exchange()
+    assert answers == [ErrorCode.offset_out_of_range, 3]
     assert [brokers[number].replica().bounds.log_start_offset for number in (1, 2, 3)] == [3, 3, 3]
 
 
@@ -288,3 +291,97 @@ def test_in_sync_means_on_the_device_also_with_flush_policy_os(brokers):
     brokers.exchange()
     assert answers == [(0, 2)]
     assert all(brokers[number].fs.count("sync", ".log") > before[number - 1] for number in (1, 2, 3))
+
+
+def deleting(brokers, before_offset):
+    """The low watermark, or the error, in a list: empty while it waits."""
+    answers = []
+    brokers[1].replica().delete_records(before_offset, answers.append, lambda error: answers.append(error.error_code))
+    brokers[1].settle()
+    return answers
+
+
+@pytest.fixture
+def written(brokers):
+    brokers.create()
+    brokers[1].append(a_batch(5))
+    brokers.exchange()
+    return brokers
+
+
+def test_deleted_records_are_answered_when_all_followers_have_deleted_them(written):
+    answers = deleting(written, 3)
+    assert written[1].replica().bounds.log_start_offset == 3
+    written.fetch(2)  # hears of it
+    written.fetch(2)  # and says so
+    written.fetch(3)
+    assert (answers, written[1].replica().low_watermark) == ([], 0)
+    written.fetch(3)
+    assert answers == [3]
+    assert [written[number].replica()._machine.log.log_start_offset for number in (2, 3)] == [3, 3]
+    assert deleting(written, 2) == [3]
+
+
+def test_a_fenced_follower_is_not_waited_for_when_records_are_deleted(written):
+    answers = deleting(written, 3)
+    written.exchange(2)
+    assert answers == []
+    written.fence(3)
+    assert answers == [3]
+
+
+def test_a_deletion_that_waits_is_refused_when_another_broker_leads_or_the_topic_is_deleted(written):
+    answers = deleting(written, 3)
+    written.change(leader=2)
+    assert answers == [ErrorCode.not_leader_or_follower]
+    written.change(leader=1)
+    written.exchange()
+    again = deleting(written, 4)
+    written.remove()
+    assert again == [ErrorCode.unknown_topic_or_partition]
+
+
+def pass_ms(brokers, milliseconds):
+    brokers.clock.ms += milliseconds
+    for node in brokers.nodes.values():
+        node.timers.fire(brokers.clock.ms)
+        node.settle()
+
+
+def test_a_follower_that_met_a_full_disk_comes_back_when_there_is_space(written, caplog):
+    """It stayed out until the next start of its broker."""
+    follower = written[2]
+    follower.fs.refuse("write", ".log", count=2, error_number=errno.ENOSPC)
+    answers = written[1].append(a_batch(2))
+    written.exchange()
+    assert follower.fs.refused == 1
+    assert follower.replicas.positions_at(1) == {}
+    assert "t-0 is out until there is space" in caplog.text
+    pass_ms(written, 2_500)
+    written.exchange(2)
+    assert (follower.fs.refused, follower.replicas.positions_at(1)) == (2, {})
+    pass_ms(written, 2_500)
+    written.exchange()
+    assert answers == [(5, 6)]
+    assert written.log_bytes(2) == written.log_bytes(1)
+    assert (follower.replica().error, follower.replica().high_watermark) == (None, 7)
+
+
+def test_a_follower_tries_a_full_disk_ever_more_seldom(written):
+    follower = written[2]
+    follower.fs.refuse("write", ".log", count=100, error_number=errno.ENOSPC)
+    written[1].append(acks=1)
+    for _ in range(60):
+        written.exchange(2, rounds=1)
+        pass_ms(written, 2_500)
+    assert 5 < follower.fs.refused < 9
+
+
+def test_a_follower_with_another_error_of_its_disk_stays_out(written, caplog):
+    written[2].fs.refuse("write", ".log")
+    written[1].append(acks=1)
+    written.exchange(2)
+    for _ in range(30):
+        pass_ms(written, 2_500)
+    assert written[2].replicas.positions_at(1) == {}
+    assert "t-0 is out until the next start" in caplog.text
