@@ -29,6 +29,7 @@ from broker_core.group.consumer.consumer_effects import (
 from broker_core.group.consumer.modern_groups import ModernGroups
 from broker_core.group.consumer_group_records import ConsumerGroupRecord
 from broker_core.group.coordinator_records import AnyGroupRecord
+from broker_core.group.foreign_groups import ForeignGroups, ForeignKind, ForeignRecord, newer_record
 from broker_core.group.group_descriptions import (
     DeleteGroupReply,
     DescribedGroup,
@@ -37,7 +38,7 @@ from broker_core.group.group_descriptions import (
     listed,
 )
 from broker_core.group.group_effects import GroupEffects, GroupResult, answered, joined
-from broker_core.group.group_records import GroupMetadataRecord, OffsetCommitRecord
+from broker_core.group.group_records import GroupMetadataRecord, OffsetCommitRecord, encode_group_record
 from broker_core.group.group_settings import GroupSettings
 from broker_core.group.offsets.group_offsets import GroupOffsets, TopicIdOf
 from broker_core.group.offsets.offset_expiration import expired_offsets, expires_since_ms, since_commit
@@ -57,6 +58,7 @@ from broker_core.group.offsets.offset_requests import (
     refused_commit,
 )
 from broker_core.group.timer_keys import classic_timer
+from broker_core.model.exceptions import UnsupportedFormatError
 from broker_core.model.identifiers import NO_PRODUCER_ID
 
 _HEARD_OF_BY_COMMIT: Final = (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE)
@@ -64,7 +66,7 @@ _HEARD_OF_BY_COMMIT: Final = (ClassicState.STABLE, ClassicState.PREPARING_REBALA
 
 class GroupCoordinator:
     """`new_id` returns a unique text for member ids. `consumer_groups` is set where KIP-848 is served. `topic_id_of`:
-    see `GroupOffsets`."""
+    see `GroupOffsets`. What is asked of a foreign group raises RequestRefusedError, or has its reason in the answer."""
 
     def __init__(
         self, settings: GroupSettings, *, new_id: Callable[[], str], topic_id_of: TopicIdOf | None = None
@@ -73,10 +75,12 @@ class GroupCoordinator:
         self.offsets = GroupOffsets(topic_id_of, max_metadata_bytes=settings.max_offset_metadata_bytes)
         self.classic_groups = ClassicGroups(settings, new_id)
         self.consumer_groups: ModernGroups | None = None
+        self.foreign_groups = ForeignGroups()
 
     # -- members of the classic protocol --
 
     def on_join(self, ticket: int, request: JoinRequest, now_ms: int) -> GroupResult:
+        self.foreign_groups.require_served(request.group_id)
         modern = self._modern(request.group_id)
         if modern is None:
             return self.classic_groups.on_join(ticket, request, now_ms)
@@ -86,17 +90,21 @@ class GroupCoordinator:
         return joined(ended, self.classic_groups.on_join(ticket, request, now_ms))
 
     def on_sync(self, ticket: int, request: SyncRequest, now_ms: int) -> GroupResult:
+        self.foreign_groups.require_served(request.group_id)
         return (self._modern(request.group_id) or self.classic_groups).on_sync(ticket, request, now_ms)
 
     def on_heartbeat(self, ticket: int, request: HeartbeatRequest, now_ms: int) -> GroupResult:
+        self.foreign_groups.require_served(request.group_id)
         return (self._modern(request.group_id) or self.classic_groups).on_heartbeat(ticket, request, now_ms)
 
     def on_leave(self, ticket: int, request: LeaveRequest, now_ms: int) -> GroupResult:
+        self.foreign_groups.require_served(request.group_id)
         return (self._modern(request.group_id) or self.classic_groups).on_leave(ticket, request, now_ms)
 
     # -- members of the protocol of KIP-848 --
 
     def on_consumer_heartbeat(self, ticket: int, request: ConsumerHeartbeatRequest, now_ms: int) -> GroupResult:
+        self.foreign_groups.require_served(request.group_id)
         if self.consumer_groups is None:
             return answered(ticket, ConsumerHeartbeatReply(error_code=ErrorCode.unsupported_version))
         return self.consumer_groups.on_consumer_heartbeat(ticket, request, now_ms)
@@ -104,6 +112,11 @@ class GroupCoordinator:
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         if self.consumer_groups is None:
             return DescribedConsumerGroup(group_id=group_id, error_code=ErrorCode.unsupported_version)
+        refusal = self.foreign_groups.refusal_of(group_id)
+        if refusal is not None:
+            return DescribedConsumerGroup(
+                group_id=group_id, error_code=ErrorCode.group_id_not_found, error_message=refusal
+            )
         return self.consumer_groups.describe(group_id)
 
     def on_topics_changed(self, now_ms: int) -> GroupResult:
@@ -116,6 +129,7 @@ class GroupCoordinator:
 
     def on_commit_offsets(self, ticket: int, request: CommitRequest, now_ms: int) -> GroupResult:
         """A commit counts as a heartbeat of a classic member."""
+        self.foreign_groups.require_served(request.group_id)
         refusal = self._commit_refusal(request, is_transactional=False)
         if refusal is not ErrorCode.none:
             return answered(ticket, refused_commit(request, refusal))
@@ -128,13 +142,16 @@ class GroupCoordinator:
 
     def on_txn_commit_offsets(self, ticket: int, request: CommitRequest, now_ms: int) -> GroupResult:
         """The runner appends the records in a batch of the producer's transaction."""
+        self.foreign_groups.require_served(request.group_id)
         refusal = self._commit_refusal(request, is_transactional=True)
         if refusal is not ErrorCode.none:
             return answered(ticket, refused_commit(request, refusal))
         return self._planned_commit(ticket, request, now_ms)
 
     def fetch_offsets(self, request: FetchRequest) -> FetchReply:
-        """A group that does not exist has no offsets; that is no error."""
+        """A group that does not exist has no offsets; that is no error. Those of a streams group can be read."""
+        if self.foreign_groups.kind_of(request.group_id) is ForeignKind.NEWER:
+            self.foreign_groups.require_served(request.group_id)
         modern = self._modern(request.group_id)
         refusal = ErrorCode.none if modern is None else modern.fetch_refusal(request)
         if refusal is not ErrorCode.none:
@@ -144,6 +161,7 @@ class GroupCoordinator:
     def delete_offsets(self, ticket: int, request: DeleteOffsetsRequest) -> GroupResult:
         """Deletes offsets of topics that no member subscribes to. The subscriptions of other classic groups are
         unknown."""
+        self.foreign_groups.require_served(request.group_id)
         if not request.group_id:
             return answered(ticket, DeleteOffsetsReply(error_code=ErrorCode.invalid_group_id))
         modern, group = self._modern(request.group_id), self.classic_groups.get(request.group_id)
@@ -177,6 +195,8 @@ class GroupCoordinator:
         return CoordinatorResult(records=records, reply=GroupEffects())
 
     def _expired_of(self, group_id: str, now_ms: int) -> tuple[AnyGroupRecord, ...]:
+        if group_id in self.foreign_groups:
+            return ()  # it is not known who still needs them
         group, modern = self.classic_groups.get(group_id), self._modern(group_id)
         self.offsets.forget_rolled_back(group_id)
         expired = expired_offsets(
@@ -194,6 +214,7 @@ class GroupCoordinator:
 
     def delete_group(self, ticket: int, group_id: str) -> GroupResult:
         """Deletes the group with all its offsets, including those that open transactions may still commit."""
+        self.foreign_groups.require_served(group_id)
         modern, group = self._modern(group_id), self.classic_groups.get(group_id)
         if modern is None and group is None:
             return answered(ticket, DeleteGroupReply(error_code=ErrorCode.group_id_not_found))
@@ -205,7 +226,9 @@ class GroupCoordinator:
 
     def describe(self, group_id: str) -> DescribedGroup:
         """Describes a classic group. A group of another protocol is not found (see ConsumerGroupDescribe)."""
-        group = self.classic_groups.get(group_id)
+        group, refusal = self.classic_groups.get(group_id), self.foreign_groups.refusal_of(group_id)
+        if refusal is not None:
+            return DescribedGroup(group_id=group_id, error_code=ErrorCode.group_id_not_found, error_message=refusal)
         if group is not None:
             return described(group)
         is_modern = self._modern(group_id) is not None
@@ -213,14 +236,15 @@ class GroupCoordinator:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.group_id_not_found, error_message=message)
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> tuple[ListedGroup, ...]:
-        """Groups with one of the states and one of the types, case-insensitive; all if none is given."""
+        """Served groups with one of the states and one of the types, case-insensitive; all if none is given."""
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {name.strip().lower() for name in types}
         modern = () if self.consumer_groups is None else tuple(self.consumer_groups.listed())
         return tuple(
             each
             for each in (*(listed(group) for group in self.classic_groups), *modern)
-            if (not states or each.state.lower() in wanted_states)
+            if each.group_id not in self.foreign_groups
+            and (not states or each.state.lower() in wanted_states)
             and (not types or each.group_type.value.lower() in wanted_types)
         )
 
@@ -247,9 +271,17 @@ class GroupCoordinator:
             if record.value is not None and self._modern(record.group_id) is None:
                 self.classic_groups.make_simple(record.group_id)
         elif isinstance(record, GroupMetadataRecord):
-            self.classic_groups.replay(record)
+            self._replay_classic(record)
+        elif isinstance(record, ForeignRecord):
+            self.foreign_groups.replay(record)
         elif isinstance(record, ConsumerGroupRecord) and self.consumer_groups is not None:
             self.consumer_groups.replay(record)
+
+    def _replay_classic(self, record: GroupMetadataRecord) -> None:
+        try:
+            self.classic_groups.replay(record)
+        except UnsupportedFormatError:
+            self.foreign_groups.replay(newer_record(encode_group_record(record, timestamp_ms=0).key or b""))
 
     def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
         """The producer's transaction ended: its pending offsets are committed or dropped."""

@@ -5,6 +5,8 @@ The checks change nothing: each one passes, or raises an error that names the pr
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from broker_core.cluster import TransactionalProducer
 from broker_core.coordinator.record_fields import MAX_STRING_BYTES, fits_string
 from broker_core.model.exceptions import (
@@ -14,6 +16,7 @@ from broker_core.model.exceptions import (
     InvalidTransactionStateError,
     InvalidTransactionTimeoutError,
     ProducerFencedError,
+    UnsupportedFormatError,
 )
 from broker_core.model.identifiers import NO_PRODUCER_ID
 from broker_core.model.limits import MAX_TRANSACTION_TIMEOUT_MS, NO_TRANSACTION_TIMEOUT_MS
@@ -23,6 +26,15 @@ from broker_core.txn.txn_records import TransactionValue
 from broker_core.txn.txn_states import COMMITS, COMPLETION, PREPARED
 
 _COMPLETE = frozenset(COMPLETION.values())
+
+
+def check_readable(transactional_id: str, unreadable: Collection[str]) -> None:
+    """`unreadable` ids have a state that only a newer version can read. Their records are kept, and they are refused:
+    raises UnsupportedFormatError."""
+    if transactional_id in unreadable:
+        raise UnsupportedFormatError(
+            f"Transactional id {transactional_id!r} has a record of a newer version, which cannot be read."
+        )
 
 
 def check_transactional_id(transactional_id: str) -> None:

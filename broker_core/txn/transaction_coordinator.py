@@ -47,6 +47,7 @@ from broker_core.txn.producer_checks import (
     check_epoch,
     check_not_ending,
     check_owner,
+    check_readable,
     check_transactional_id,
     checked_timeout_ms,
     is_repeated_end,
@@ -79,6 +80,7 @@ class TransactionCoordinator:
         self._ids_by_producer: dict[int, str] = {}
         self._ongoing: set[str] = set()
         self._prepared: set[str] = set()
+        self._unreadable: set[str] = set()
 
     # -- queries --
 
@@ -110,7 +112,8 @@ class TransactionCoordinator:
         return {key: value for key, value in sorted(self._values.items()) if is_wanted(key, value)}
 
     def value(self, transactional_id: str) -> TransactionValue | None:
-        """The state of the id."""
+        """The state of the id. Raises UnsupportedFormatError."""
+        check_readable(transactional_id, self._unreadable)
         return self._values.get(transactional_id)
 
     def partitions_outside(
@@ -173,6 +176,7 @@ class TransactionCoordinator:
         stored, InvalidTransactionTimeoutError, ProducerFencedError for an expected producer that was fenced.
         """
         check_transactional_id(transactional_id)
+        check_readable(transactional_id, self._unreadable)
         stored_timeout_ms = checked_timeout_ms(
             timeout_ms, is_two_phase=is_two_phase, longest_ms=self._longest_timeout_ms
         )
@@ -315,10 +319,8 @@ class TransactionCoordinator:
 
     def plan_expire(self, now_ms: int) -> CoordinatorResult[TransactionRecord, tuple[EndingTransaction, ...]]:
         """Fences producers and aborts transactions that exceeded their timeout; forgets ids that were idle for too
-        long. At most `MAX_EXPIRED_ID_COUNT` of each per call: a caller that gets so many calls again.
-
-        The reply names the aborted transactions.
-        """
+        long. At most `MAX_EXPIRED_ID_COUNT` of each per call: a caller that gets so many calls again. The reply names
+        the aborted transactions."""
         expired = sorted(key for key in self._ongoing if is_expired(self._values[key], now_ms))
         fenced = tuple(_fence(key, self._values[key], now_ms) for key in expired[:MAX_EXPIRED_ID_COUNT])
         idle = sorted(
@@ -342,6 +344,9 @@ class TransactionCoordinator:
                 del self._ids_by_producer[producer_id]
         self._ongoing.discard(key)
         self._prepared.discard(key)
+        self._unreadable.discard(key)
+        if record.is_unreadable:
+            self._unreadable.add(key)
         if value is None:
             return
         self._values[key] = value
@@ -352,6 +357,7 @@ class TransactionCoordinator:
             self._prepared.add(key)
 
     def _known(self, transactional_id: str) -> TransactionValue:
+        check_readable(transactional_id, self._unreadable)
         value = self._values.get(transactional_id)
         if value is None:
             raise UnknownTransactionalIdError(

@@ -9,7 +9,7 @@ from broker_core.model.exceptions import PolicyViolationError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
-from broker_core.txn.txn_records import TransactionRecord, decode_transaction_record, encode_transaction_record
+from broker_core.txn.txn_records import TransactionRecord, decode_any_transaction_record, encode_transaction_record
 from broker_core.txn.txn_states import OPEN_OR_ENDING
 
 
@@ -21,7 +21,7 @@ def transactions_kind(
         partition=partition,
         begin=begin,
         encode=encode_transaction_record,
-        decode=decode_transaction_record,
+        decode=decode_any_transaction_record,
         replay=lambda coordinator, record, offset, producer_id: coordinator.replay(record),
         replay_marker=lambda coordinator, producer_id, is_commit: None,
     )

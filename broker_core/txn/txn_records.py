@@ -75,10 +75,11 @@ class TransactionValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRecord:
-    """`value` None: the id is forgotten."""
+    """`value` None: the id is forgotten, or, if it `is_unreadable`, in a state that only a newer version can read."""
 
     transactional_id: str
     value: TransactionValue | None = None
+    is_unreadable: bool = False
 
 
 def encode_transaction_record(record: TransactionRecord, *, timestamp_ms: int) -> Record:
@@ -102,6 +103,17 @@ def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionRec
     transactional_id = reader.take_string(is_flexible=False)
     decoded = None if value is None else _decode_value(FieldReader(value, f"record of transaction {transactional_id}"))
     return TransactionRecord(transactional_id=transactional_id, value=decoded)
+
+
+def decode_any_transaction_record(key: bytes, value: bytes | None) -> TransactionRecord | None:
+    """The same for a log in which one id must not be in the way of the others: a value in an unknown version is told of
+    by the record."""
+    try:
+        return decode_transaction_record(key, value)
+    except UnsupportedFormatError:
+        reader = FieldReader(key, "key of a transaction record")
+        reader.take_version()
+        return TransactionRecord(transactional_id=reader.take_string(is_flexible=False), is_unreadable=True)
 
 
 def _encode_value(value: TransactionValue) -> bytes:

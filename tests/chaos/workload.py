@@ -53,12 +53,12 @@ class Workload:
             done.result(30)
 
     def start(self) -> None:
-        runs: list[Callable[[], None]] = [lambda number=number: self._produce(number) for number in range(PARTITIONS)]
-        runs += [lambda name=name: self._transact(name) for name in TRANSACTIONAL_IDS]
-        runs += [lambda group=group: self._commit(group) for group in GROUPS]
-        runs.append(self._consume)
-        for run in runs:
-            thread = threading.Thread(target=self._guarded, args=(run,))
+        runs: dict[str, Callable[[], None]] = {"the consumer": self._consume}
+        runs |= {f"producer {each}": lambda each=each: self._produce(each) for each in range(PARTITIONS)}
+        runs |= {f"transactions {each}": lambda each=each: self._transact(each) for each in TRANSACTIONAL_IDS}
+        runs |= {f"commits of {each}": lambda each=each: self._commit(each) for each in GROUPS}
+        for name, run in runs.items():
+            thread = threading.Thread(target=self._guarded, args=(run,), name=name)
             thread.start()
             self._threads.append(thread)
 
@@ -66,7 +66,7 @@ class Workload:
         self._stopping.set()
         for thread in self._threads:
             thread.join(180)
-            assert not thread.is_alive(), "a client does not come to an end"
+            assert not thread.is_alive(), f"{thread.name} does not come to an end"
 
     def _guarded(self, run: Callable[[], None]) -> None:
         try:

@@ -163,6 +163,8 @@ class GroupService:
             if coordinator is self._begun:
                 return CoordinatorResult(reply=GroupEffects())
             self._begun = coordinator
+            for group_id in coordinator.foreign_groups:
+                _log.warning("%s Its records are kept.", coordinator.foreign_groups.refusal_of(group_id))
             self._timers.set(self._expire_key, self._clock.now_ms() + self._expiry_interval_ms, self._expire)
             return coordinator.on_loaded(self._clock.now_ms())
 

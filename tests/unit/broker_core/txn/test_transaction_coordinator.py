@@ -13,6 +13,7 @@ from broker_core.model.exceptions import (
     InvalidTransactionTimeoutError,
     ProducerFencedError,
     UnknownTransactionalIdError,
+    UnsupportedFormatError,
 )
 from broker_core.model.identifiers import SINGLE_USE_ID_PREFIX, TopicPartition
 from broker_core.model.limits import (
@@ -24,6 +25,11 @@ from broker_core.model.limits import (
 from broker_core.model.transaction_state import TransactionState
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
 from broker_core.txn.transaction_replies import EndingTransaction
+from broker_core.txn.txn_records import (
+    TransactionRecord,
+    decode_any_transaction_record,
+    encode_transaction_record,
+)
 
 
 @pytest.fixture
@@ -549,3 +555,23 @@ def test_during_an_end_the_next_producer_id_gets_a_retriable_error(runner):
     assert isinstance(
         refusal_of(coordinator.check_append, new.producer_id + 1, 0, ORDERS[0]), InvalidProducerIdMappingError
     )
+
+
+def test_an_id_whose_record_only_a_newer_version_can_read_is_refused_and_the_others_are_not():
+    coordinator = TransactionCoordinator()
+    stored = encode_transaction_record(TransactionRecord(transactional_id="newer"), timestamp_ms=0)
+    record = decode_any_transaction_record(stored.key, b"\0\x63?")
+    assert record == TransactionRecord(transactional_id="newer", is_unreadable=True)
+    coordinator.replay(record)
+
+    def init(transactional_id):
+        return coordinator.plan_init_producer(
+            transactional_id, timeout_ms=1000, is_two_phase=False, new_producer_id=lambda: 1, now_ms=0
+        )
+
+    for refused in (lambda: init("newer"), lambda: coordinator.value("newer")):
+        with pytest.raises(UnsupportedFormatError, match="'newer' has a record of a newer version"):
+            refused()
+    assert init("fine").reply.producer is not None
+    coordinator.replay(TransactionRecord(transactional_id="newer"))
+    assert coordinator.value("newer") is None
