@@ -14,7 +14,7 @@ from support.clients.confluent_clients import (
     send,
     take,
 )
-from support.cluster.mixed_cluster import INTERNAL, OURS, MixedCluster
+from support.cluster.mixed_cluster import INTERNAL, OURS, PLACES, MixedCluster
 
 SECONDS = 90
 MOVING = (*STARTING, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
@@ -38,11 +38,11 @@ def cluster(_running):
 
 
 def move_to(cluster, node_id, how):
-    """Both internal topics' first partitions, which ours prefers to lead."""
+    """What ours prefers to lead of both internal topics."""
     if node_id == 1:
         getattr(cluster.ours, how)()
         for name in INTERNAL:
-            cluster.wait_led(name, 1, 1)
+            cluster.wait_led(name, *[1] * len(PLACES))
     else:
         cluster.heal()
     assert [cluster.leaders(name)[0] for name in INTERNAL] == [node_id, node_id]
@@ -51,7 +51,7 @@ def move_to(cluster, node_id, how):
 @pytest.mark.parametrize("how", ["stop", "kill"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_keeps_its_offsets_and_goes_on(cluster, protocol, how):
-    topic, group = cluster.make_topic([[1, OURS]]), cluster.name_coordinated_by(OURS, INTERNAL[0])
+    topic, group = cluster.make_topic([[1, OURS]]), cluster.name_coordinated_by(OURS)
     producer = a_producer(cluster, acks="all", **PATIENT)
     consumer = a_consumer(cluster, group, group__protocol=protocol, **PATIENT)
     consumer.subscribe([topic])
@@ -75,7 +75,7 @@ def commit(consumer):
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_transactions_go_on_and_what_is_open_is_ended_by_the_next_coordinator(cluster, how):
     topic = cluster.make_topic([[OURS, 1], [1, OURS]], min__insync__replicas=1)
-    name = cluster.name_coordinated_by(OURS, INTERNAL[1])
+    name = cluster.name_coordinated_by(OURS)
     producer = a_producer(cluster, transactional__id=name, **PATIENT)
     producer.init_transactions(SECONDS)
     committed = []

@@ -13,24 +13,29 @@ from support.brokers.real_quorum import RealQuorum
 from support.clients.confluent_clients import read_all
 from support.quorum.our_broker import OurBroker, log_of, wait_until
 
-from broker_core.broker.cluster.cluster_members import java_hash
 from broker_core.client.cluster_client import open_remote
+from broker_core.coordinator.key_partition import key_partition
 from broker_core.model.client_settings import parse_client_settings
 
 OURS = 98
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 SECONDS = 90
-_COPIES = ("offsets.topic.replication.factor=2", "transaction.state.log.replication.factor=2")
+PLACES = [[OURS, 1], [1, OURS]] * 2
+"""Of the internal topics."""
+_COUNTS = [
+    *("offsets.topic.replication.factor=2", "transaction.state.log.replication.factor=2"),
+    *(f"offsets.topic.num.partitions={len(PLACES)}", f"transaction.state.log.num.partitions={len(PLACES)}"),
+]
 
 
 class MixedCluster:
     """A context manager that starts all and kills what still runs. For the helpers of clients it is a broker.
 
-    The internal topics have two partitions: ours is the preferred leader of the first, node 1 of the second.
+    The internal topics have four partitions: ours is the preferred leader of every other, and node 1 of the rest.
     """
 
     def __init__(self, folder: Path, *, real_count=1, real_settings=(), our_settings=()):
-        self.real = RealQuorum(folder / "real", node_count=real_count, settings=[*_COPIES, *real_settings])
+        self.real = RealQuorum(folder / "real", node_count=real_count, settings=[*_COUNTS, *real_settings])
         self.ours = OurBroker(
             folder / "ours", controllers=self.real.bootstrap_controllers, node_id=OURS, settings=our_settings
         )
@@ -41,7 +46,7 @@ class MixedCluster:
             self.real.start()
             self.ours.start()
             for name in INTERNAL:
-                self.make_topic([[OURS, 1], [1, OURS]], name, cleanup__policy="compact")
+                self.make_topic(PLACES, name, cleanup__policy="compact")
         except BaseException:
             self.__exit__()
             raise
@@ -78,10 +83,11 @@ class MixedCluster:
         everybody = {*self.real.node_ids, OURS}
         wait_until(lambda: set(self.admin().list_topics(timeout=30).brokers) == everybody, story=self.story)
         for name in INTERNAL:
-            self.wait_in_sync(name, {OURS, 1}, {OURS, 1})
-            if self.leaders(name) != [OURS, 1]:
+            preferred = [place[0] for place in PLACES]
+            self.wait_in_sync(name, *map(set, PLACES))
+            if self.leaders(name) != preferred:
                 self.elect_preferred(name)
-                self.wait_led(name, OURS, 1)
+                self.wait_led(name, *preferred)
 
     # -- topics --
 
@@ -115,18 +121,13 @@ class MixedCluster:
     def wait_led(self, topic, *wanted):
         wait_until(lambda: self.leaders(topic) == list(wanted), story=lambda: f"{self.leaders(topic)} {self.story()}")
 
-    def name_coordinated_by(self, node_id, internal):
+    def name_coordinated_by(self, node_id):
         """A new name that this node coordinates as long as it leads what it prefers to lead."""
-        wanted = (OURS, 1).index(node_id)
-        return next(
-            name
-            for name in iter(self.name, None)
-            if (java_hash(name) & 0x7FFF_FFFF) % len(self.partitions(internal)) == wanted
-        )
+        return next(name for name in iter(self.name, None) if PLACES[_partition_of(name)][0] == node_id)
 
     def coordinators(self, group, transactional_id):
         return tuple(
-            self.leaders(internal)[(java_hash(name) & 0x7FFF_FFFF) % 2]
+            self.leaders(internal)[_partition_of(name)]
             for internal, name in zip(INTERNAL, (group, transactional_id), strict=True)
         )
 
@@ -188,3 +189,7 @@ class MixedCluster:
 
     def story(self):
         return "\n".join([self.ours.log_end(), *self.errors()[-10:]])
+
+
+def _partition_of(name):
+    return key_partition(name, len(PLACES))
