@@ -2,6 +2,9 @@
 
 A session begins with the first heartbeat of a registration, or when a controller becomes active: what it does not know
 of earlier heartbeats it takes for now. A heartbeat of another broker epoch is another session.
+
+A broker whose last connection was closed keeps its session, and with it what it leads; but another process may take its
+id at once, which is most often the same one, started again.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ class _Session:
     broker_epoch: int
     heard_ms: int
     metadata_offset: int = -1
+    is_connected: bool = True
 
 
 class BrokerSessions:
@@ -31,12 +35,21 @@ class BrokerSessions:
         """A broker that was live before this controller was active."""
         self._sessions[broker_id] = _Session(broker_epoch, now_ms)
 
+    def disconnect(self, broker_id: int, broker_epoch: int) -> None:
+        """Until the next heartbeat."""
+        session = self._sessions.get(broker_id)
+        if session is not None and session.broker_epoch == broker_epoch:
+            session.is_connected = False
+
     def end(self, broker_id: int) -> None:
         self._sessions.pop(broker_id, None)
 
-    def is_valid(self, broker_id: int, broker_epoch: int, now_ms: int) -> bool:
+    def keeps_id(self, broker_id: int, broker_epoch: int, now_ms: int) -> bool:
+        """Whether no other process may take the id of the registration."""
         session = self._sessions.get(broker_id)
-        return session is not None and session.broker_epoch == broker_epoch and not self._is_over(session, now_ms)
+        if session is None or session.broker_epoch != broker_epoch or not session.is_connected:
+            return False
+        return not self._is_over(session, now_ms)
 
     def expired(self, broker_ids: Iterable[int], now_ms: int) -> int | None:
         """The one of these brokers that is silent for longest, if its session is over."""

@@ -174,6 +174,21 @@ class ClusterController:
         self._release()
         return self._take_effects()
 
+    def on_broker_disconnected(self, broker_id: int, broker_epoch: int) -> None:
+        """It has no connection to this controller any more. A hint, see `BrokerSessions`."""
+        self.sessions.disconnect(broker_id, broker_epoch)
+
+    def on_broker_gone(self, broker_id: int, broker_epoch: int, now_ms: int) -> list[ControllerEffect]:
+        """There seems to be no process of that registration. It is fenced at once; if that was wrong, until its next
+        heartbeat: epochs and the rules of in-sync replicas see to it that this costs no record."""
+        broker = self.image.registrations.brokers.get(broker_id)
+        if broker is None or broker.broker_epoch != broker_epoch:
+            return []
+        self.sessions.end(broker_id)
+        if not broker.fenced:
+            self._append(plan_fencing(self.facts, broker_id).records, now_ms)
+        return self._take_effects()
+
     def on_time(self, now_ms: int) -> list[ControllerEffect]:
         while (broker_id := self.sessions.expired(self._unfenced(), now_ms)) is not None:
             self._append(plan_fencing(self.facts, broker_id).records, now_ms)

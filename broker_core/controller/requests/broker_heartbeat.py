@@ -43,4 +43,5 @@ def _plan(controller: ClusterController, message: Any, now_ms: int) -> Planned:
     return CoordinatorResult(records=result.records, reply=reply)
 
 
-API: Final = ControllerApi(key=63, versions=range(3), plan=_plan, refuse=refuse_all)
+BROKER_HEARTBEAT: Final = 63
+API: Final = ControllerApi(key=BROKER_HEARTBEAT, versions=range(3), plan=_plan, refuse=refuse_all)

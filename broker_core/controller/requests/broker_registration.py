@@ -40,7 +40,7 @@ def _plan(controller: ClusterController, message: Any, now_ms: int) -> Planned:
         application,
         cluster_id=controller.cluster_id,
         next_offset=controller.next_offset,
-        has_live_session=lambda broker_id, epoch: controller.sessions.is_valid(broker_id, epoch, now_ms),
+        has_live_session=lambda broker_id, epoch: controller.sessions.keeps_id(broker_id, epoch, now_ms),
     )
     return CoordinatorResult(records=result.records, reply={"broker_epoch": result.reply})
 

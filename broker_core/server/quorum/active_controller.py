@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -23,7 +23,7 @@ from broker_core.controller.cluster_controller import (
 from broker_core.controller.cluster_facts import ClusterDefaults
 from broker_core.controller.requests.controller_api import ControllerApi, Values
 from broker_core.metadata.metadata_image import MetadataImage
-from broker_core.metadata.metadata_records import MetadataRecord
+from broker_core.metadata.metadata_records import MetadataRecord, RegisterBrokerRecord
 from broker_core.model.exceptions import CorruptDataError, StreamlogError
 from broker_core.model.limits import MAX_WAITING_CONTROLLER_ANSWERS
 from broker_core.ports import Clock, Entropy
@@ -98,6 +98,22 @@ class ActiveController:
         controller = self._controller
         if controller is not None:
             self._do(lambda: controller.on_committed(until_offset))
+
+    @property
+    def brokers(self) -> Mapping[int, RegisterBrokerRecord]:
+        """As the active controller knows them; none if it is another node."""
+        return {} if self._controller is None else self._controller.image.registrations.brokers
+
+    def on_broker_disconnected(self, broker_id: int, broker_epoch: int) -> None:
+        """A hint, see `ClusterController`."""
+        if self._controller is not None:
+            self._controller.on_broker_disconnected(broker_id, broker_epoch)
+
+    def on_broker_gone(self, broker_id: int, broker_epoch: int) -> None:
+        """A hint, see `ClusterController`."""
+        controller = self._controller
+        if controller is not None:
+            self._do(lambda: controller.on_broker_gone(broker_id, broker_epoch, self._clock.now_ms()))
 
     def handle(self, api: ControllerApi, message: Any, respond: Respond) -> None:
         """`respond` is called once, now or when the answer is committed."""

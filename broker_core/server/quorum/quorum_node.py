@@ -83,6 +83,7 @@ from broker_core.raft.voter_messages import (
 )
 from broker_core.raft.voter_set import VoterSet
 from broker_core.server.quorum.active_controller import ActiveController
+from broker_core.server.quorum.broker_watch import BrokerWatch
 from broker_core.server.quorum.controller_registrar import ControllerRegistrar
 from broker_core.server.quorum.peer_connection import NO_ANSWER, PeerConnection
 from broker_core.server.quorum.peer_dialer import PeerDialer
@@ -152,6 +153,11 @@ class QuorumNode:
             resign=partial(self._feed, ResignRequested()),
             leader_id=lambda: self.voter.election.leader_id,
         )
+        self.brokers = BrokerWatch(
+            brokers=lambda: self.controller.brokers,
+            on_disconnected=lambda broker: self.controller.on_broker_disconnected(*broker),
+            on_gone=lambda broker: self.controller.on_broker_gone(*broker),
+        )
         self._expected: dict[int, int] = {}
         self.registration = _registration(settings, entropy)
         self._registrar = ControllerRegistrar(self.registration, self.dialer, image=lambda: self.committed.image)
@@ -180,6 +186,7 @@ class QuorumNode:
             self._timer.cancel()
         self.controller.end()
         self._registrar.end()
+        self.brokers.close()
         for task in self._asking.values():
             task.cancel()
         for peer in self._peers.values():
@@ -354,6 +361,7 @@ class QuorumNode:
             assert self.committed.offset == end, (self.committed.offset, end)
             self._expected.clear()
             self.controller.begin(self.committed.image.copy(), next_offset=end, own=self.registration)
+            self.brokers.look_at_all()
 
     def _propose(self, from_offset: int, records: tuple[MetadataRecord, ...]) -> None:
         self._last_id += 1

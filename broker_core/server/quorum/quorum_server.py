@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from broker_core.broker.settings.broker_config import BrokerConfig
+from broker_core.controller.requests.broker_heartbeat import BROKER_HEARTBEAT
 from broker_core.controller.requests.envelope import ENVELOPE, forwarded_api, request_in
 from broker_core.controller.requests.registry import CONTROLLER_APIS
 from broker_core.handlers.call import Peer, Send
@@ -34,6 +35,7 @@ from broker_core.server.answer_memory import AnswerMemory
 from broker_core.server.connection_quota import ConnectionLimits, ConnectionQuota
 from broker_core.server.connection_services import ConnectionServices
 from broker_core.server.open_connections import OpenConnections
+from broker_core.server.quorum.broker_watch import BrokerIncarnation
 from broker_core.server.quorum.peer_dialer import PeerDialer
 from broker_core.server.quorum.quorum_answers import (
     API_VERSIONS,
@@ -113,7 +115,7 @@ class QuorumServer:
             memory=self._memory,
             observer=None,
             max_frame_bytes=self._config.socket_request_max_bytes,
-            on_gone=lambda connection_id: None,
+            on_gone=self.node.brokers.on_connection_closed,
         )
         quota = ConnectionQuota(ConnectionLimits(total=2**31 - 1, per_address=2**31 - 1))
         ids = itertools.count()
@@ -153,6 +155,9 @@ class QuorumServer:
             values = self._described(key, request.api_version, message, now_ms)
             send(build(message_types(key, request.api_version).response, values))
         elif key in CONTROLLER_APIS:
+            if key == BROKER_HEARTBEAT:
+                broker = BrokerIncarnation(message.broker_id, message.broker_epoch)
+                self.node.brokers.on_heartbeat(peer.connection_id, request.client_id, broker)
             response = message_types(key, request.api_version).response
             self.node.controller.handle(CONTROLLER_APIS[key], message, lambda reply: send(build(response, reply)))
         elif key == ENVELOPE:

@@ -48,6 +48,8 @@ CHAOS_MS = 8000
 QUIET_MS = 3000
 CONVERGENCE_MS = 10_000
 HEARTBEAT_MS = 60
+HINT_CHANCE = 0.05
+"""Of each look at the sessions."""
 SESSION_MS = 300
 REQUEST_TIMEOUT_MS = 300
 IDLE_POLL_MS = 15
@@ -87,10 +89,13 @@ class SimulatedBroker:
 
 
 class ReplicationSimulation:
-    """`machine` is PartitionReplica, or one with a planted bug."""
+    """`machine` is PartitionReplica, or one with a planted bug. Then the history has no hints, as it had none when the
+    seed that shows the bug was found."""
 
     def __init__(self, seed, machine=PartitionReplica, queue=IsrRequestQueue):
         self.dice = random.Random(seed)
+        self.hint_dice = random.Random(f"hints of {seed}")
+        self.hint_chance = HINT_CHANCE if (machine, queue) == (PartitionReplica, IsrRequestQueue) else 0.0
         self.machine, self.queue_class = machine, queue
         ids = tuple(range(1, self.dice.choice((2, 3, 3, 3, 4)) + 1))
         self.min_count = self.dice.choice((1, 2, 2))
@@ -111,7 +116,7 @@ class ReplicationSimulation:
         self.event_count = 0
         self.counts = dict.fromkeys(
             ("committed", "acknowledged", "refused", "elections", "truncated", "crashes", "wiped", "failed disks",
-             "expanded", "shrunk", "lost", "restarted"), 0
+             "expanded", "shrunk", "lost", "restarted", "wrong hints"), 0
         )  # fmt: skip
         self.trace = deque(maxlen=60)
 
@@ -255,10 +260,20 @@ class ReplicationSimulation:
         for broker_id in list(self.controller.brokers):
             if self.heard_ms.get(broker_id, 0) < self.now_ms - SESSION_MS:
                 self.controller.fence(broker_id)
+        self.maybe_hint()
         self.controller.elect_if_needed()
         if self.is_calm:
             self.controller.elect_uncleanly()
         self.later(HEARTBEAT_MS, ("sessions",))
+
+    def maybe_hint(self):
+        """Somebody says that there is no process of a broker any more: it is fenced at once. Mostly that is wrong."""
+        if self.is_calm or self.hint_dice.random() >= self.hint_chance:
+            return
+        broker_id = self.hint_dice.choice(sorted(self.nodes))
+        if broker_id in self.controller.brokers:
+            self.counts["wrong hints"] += self.nodes[broker_id].is_up
+            self.controller.fence(broker_id)
 
     def on_heartbeat(self, node, incarnation):
         if not node.is_up or node.incarnation != incarnation:

@@ -103,7 +103,7 @@ class SmallCluster:
         return self.ask(
             lambda facts: plan_registration(
                 facts, application, cluster_id="cluster", next_offset=controller.next_offset,
-                has_live_session=lambda *session: controller.sessions.is_valid(*session, now_ms),
+                has_live_session=lambda *session: controller.sessions.keeps_id(*session, now_ms),
             )
         )  # fmt: skip
 
