@@ -34,7 +34,7 @@ from broker_core.record.columns import decode
 
 ANSWER_SECONDS = 200
 """Longer than a restart of a real Kafka takes on a busy machine."""
-POLL_SECONDS = 0.001
+POLL_SECONDS = 0.004
 
 
 class Disturber(Protocol):

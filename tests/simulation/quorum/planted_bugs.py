@@ -360,7 +360,7 @@ PLANTED = {
     NoTruncation: 0,
     FollowerWatermarkBeyondItsLog: 1,
     SnapshotInstalledInPieces: 2,
-    DuplicateVoteCountedTwice: 6,
+    DuplicateVoteCountedTwice: 27,
     LateAnswersTakenForTheAwaitedOne: 4,
 }
 """Each bug, and the first seed that shows it."""

@@ -132,7 +132,17 @@ PLANTED = [
 ]  # fmt: skip
 
 
+SHOWN_BY = {
+    EpochOfAnswersUnchecked: 94,
+    TruncatingToTheLeadersOffset: 85,
+    AnyAnswerIsTheAwaitedOne: 28,
+    KeepingEpochsOfTruncatedRecords: 26,
+}
+"""The first seeds that show those that are not found at once."""
+
+
 @pytest.mark.parametrize("machine", PLANTED)
 def test_a_planted_bug_is_caught(machine):
+    """At the seed where it is known to show; if the simulation has changed since, at another one."""
     with pytest.raises(Violation, match="seed"):
-        run(range(CATCHING_SEED_COUNT), machine)
+        run((SHOWN_BY.get(machine, 0), *range(CATCHING_SEED_COUNT)), machine)

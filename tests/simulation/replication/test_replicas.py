@@ -11,7 +11,7 @@ from simulation.seed_runs import Violation, run_seeds
 
 from broker_core.replication.partition_replica import PartitionReplica
 
-SEED_COUNT = 50
+SEED_COUNT = 25
 LONG_SEED_COUNT = 5000
 CATCHING_SEED_COUNT = 2000
 
