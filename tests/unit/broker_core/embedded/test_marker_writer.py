@@ -4,7 +4,7 @@ import pytest
 from support.clients.transacting import SetClock, begin, everything, is_settled, write
 
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.embedded.marker_writer import NodeMarkers
+from broker_core.embedded.marker_writer import MarkerWriter
 from broker_core.log_directory.internal_topics import TRANSACTION_STATE_PARTITION
 from broker_core.model.exceptions import ContradictingMarkerError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
@@ -269,6 +269,6 @@ def test_a_roll_caused_by_a_marker_is_reported(cluster):
     state, access = writer._state, writer._access
     endings = decided(cluster, open_both(cluster))
     cluster.alter_topic_configs("t", {"internal.segment.bytes": "100"})
-    NodeMarkers(state, access, SetClock(), on_rolled=told.append).write(endings)
+    MarkerWriter(state, access, SetClock(), on_rolled=told.append).write(endings)
     assert told == [T0]
     assert TRANSACTION_STATE_PARTITION not in told

@@ -17,7 +17,7 @@ from support.clients.transacting import (
 from broker_core.cluster import TransactionalProducer
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.embedded.marker_writer import NodeMarkers
+from broker_core.embedded.marker_writer import MarkerWriter
 from broker_core.embedded.transactions import transactional_writer
 from broker_core.log_directory.internal_topics import TRANSACTION_STATE_PARTITION
 from broker_core.model.exceptions import (
@@ -89,7 +89,7 @@ def die_before_the_markers(cluster, monkeypatch, producer, **how):
         raise DeadError
 
     with monkeypatch.context() as patched:
-        patched.setattr(NodeMarkers, "write", die)
+        patched.setattr(MarkerWriter, "write", die)
         with pytest.raises(DeadError):
             cluster.end_transaction(producer, **how)
 
@@ -483,7 +483,7 @@ def test_a_zombie_append_between_decision_and_marker_is_refused(cluster, other, 
     producer = begin(cluster, "id", T0, T1)
     write(cluster, producer, T0, "first")
     tried = []
-    write_markers = NodeMarkers.write
+    write_markers = MarkerWriter.write
 
     def zombie_first(writer, endings):
         for partition, sequence in ((T0, 1), (T1, 0)):
@@ -492,7 +492,7 @@ def test_a_zombie_append_between_decision_and_marker_is_refused(cluster, other, 
             tried.append(partition)
         return write_markers(writer, endings)
 
-    monkeypatch.setattr(NodeMarkers, "write", zombie_first)
+    monkeypatch.setattr(MarkerWriter, "write", zombie_first)
     other.abort_transaction("id")
     assert tried == [T0, T1]
     assert everything(cluster, T0) == ["first"]
@@ -507,7 +507,7 @@ def test_a_failed_marker_write_is_reported_and_completed_later(cluster, other, m
     producer = begin(cluster, "id", T0, T1)
     write(cluster, producer, T0, "a")
     write(cluster, producer, T1, "b")
-    written = NodeMarkers._write_to
+    written = MarkerWriter._write_to
 
     def full(writer, partition, endings):
         if partition == T0:
@@ -515,7 +515,7 @@ def test_a_failed_marker_write_is_reported_and_completed_later(cluster, other, m
         return written(writer, partition, endings)
 
     with monkeypatch.context() as patched:
-        patched.setattr(NodeMarkers, "_write_to", full)
+        patched.setattr(MarkerWriter, "_write_to", full)
         with pytest.raises(DiskFullError) as caught:
             cluster.end_transaction(producer, commit=True)
         assert "is decided" in caught.value.__notes__[0]
