@@ -94,7 +94,7 @@ def _serve(
     with without_collections():
         from broker_core.broker.settings.broker_config import parse_broker_config
         from broker_core.server.broker_process import run_broker
-        from broker_core.server.cluster.cluster_process import is_of_cluster, run_cluster_node
+        from broker_core.server.cluster.cluster_process import is_of_cluster, is_of_controller, run_cluster_node
         from broker_core.server.development import development_settings
 
     if not given and path is not None:
@@ -109,6 +109,12 @@ def _serve(
         if not separator or not name.strip():
             raise UsageError(f"--set {one} is not KEY=VALUE")
         given[name.strip()] = value
+    if is_of_controller(given):
+        from broker_core.server.quorum.quorum_process import run_quorum_node
+        from broker_core.server.quorum.quorum_settings import parse_quorum_settings
+
+        run_quorum_node(parse_quorum_settings(given), cluster_id=cluster_id)
+        return
     try:
         config = parse_broker_config(given)
     except InvalidConfigError as error:

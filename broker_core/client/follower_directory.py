@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from broker_core.client.quorum_description import cluster_id_of
 from broker_core.client.quorum_follower import QuorumFollower
+from broker_core.client.quorum_leader import cluster_id_of
 from broker_core.log_directory.quorum_directory import open_identity, open_quorum_log
 from broker_core.log_directory.system_ports import SystemEntropy
 from broker_core.model.client_settings import ClientSettings

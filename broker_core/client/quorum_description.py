@@ -1,34 +1,22 @@
-"""The state of the metadata quorum, asked of a broker or of the controllers themselves (DescribeQuorum).
-
-A broker passes the request on to the active controller. Of controllers only the active one answers; another one is
-asked who leads (DescribeCluster), and then that one is.
-"""
+"""The state of the metadata quorum, asked of a broker or of the controllers themselves (DescribeQuorum)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from typing import Any, Final, TypeVar
+from typing import Any
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from broker_core.client.broker_connection import BrokerConnection
 from broker_core.client.broker_errors import broker_error
-from broker_core.client.connection_pool import ConnectionPool
 from broker_core.client.deadline import Deadline
-from broker_core.client.unreachable_warning import trying_next
+from broker_core.client.quorum_leader import ask_leader
 from broker_core.model.client_settings import BrokerAddress, ClientSettings
-from broker_core.model.exceptions import MalformedMessageError, RemoteError
+from broker_core.model.exceptions import MalformedMessageError
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC
 from broker_core.protocol.message_builder import build
-
-Answer = TypeVar("Answer")
-
-_CONTROLLERS: Final = 2
-"""The endpoint type that a controller answers DescribeCluster for."""
-_NOT_LEADING: Final = (ErrorCode.not_leader_or_follower, ErrorCode.not_controller)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,62 +48,8 @@ class QuorumDescription:
 
 
 def describe_quorum(settings: ClientSettings) -> QuorumDescription:
-    """Asks the bootstrap servers in turn, and the leader that a controller names. Raises the last one's RemoteError if
-    none can tell."""
-
-    def asked(pool: ConnectionPool, connection: BrokerConnection, deadline: Deadline) -> QuorumDescription:
-        try:
-            return _described(connection, deadline)
-        except RemoteError as error:
-            leader = _leader_named_by(connection, deadline) if error.error_code in _NOT_LEADING else None
-            if leader is None:
-                raise
-        return _described(pool.connection(leader, deadline, then=None), deadline)
-
-    return _first_answer(settings, asked)
-
-
-def cluster_id_of(settings: ClientSettings) -> str:
-    """The id of the cluster that the controllers belong to. Raises as `describe_quorum`."""
-    return _first_answer(settings, lambda _, connection, deadline: str(_controllers(connection, deadline).cluster_id))
-
-
-def _controllers(connection: BrokerConnection, deadline: Deadline) -> Any:
-    """The answer of a controller to DescribeCluster."""
-    from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
-
-    request = build(DescribeClusterRequest, {"endpoint_type": _CONTROLLERS})
-    (answer,) = connection.ask([request], deadline)
-    if answer.error_code is not ErrorCode.none:
-        raise broker_error(answer.error_code, f"{connection.address}: DescribeCluster", answer.error_message)
-    return answer
-
-
-def _leader_named_by(connection: BrokerConnection, deadline: Deadline) -> BrokerAddress | None:
-    found = _controllers(connection, deadline)
-    for each in found.brokers:
-        if each.broker_id == found.controller_id:
-            return BrokerAddress(host=each.host, port=each.port)
-    return None
-
-
-def _first_answer(
-    settings: ClientSettings, ask: Callable[[ConnectionPool, BrokerConnection, Deadline], Answer]
-) -> Answer:
-    deadline = Deadline(settings.api_timeout_ms, setting="default.api.timeout.ms")
-    pool = ConnectionPool(settings)
-    last_error: RemoteError | None = None
-    try:
-        for address, following in zip_longest(settings.bootstrap_servers, settings.bootstrap_servers[1:]):
-            then = None if following is None else trying_next(following)
-            try:
-                return ask(pool, pool.connection(address, deadline, then=then), deadline)
-            except RemoteError as error:
-                last_error = error
-    finally:
-        pool.close()
-    assert last_error is not None, "there is a bootstrap server"
-    raise last_error
+    """Raises the last RemoteError if none of the bootstrap servers can tell."""
+    return ask_leader(settings, _described)
 
 
 def _described(connection: BrokerConnection, deadline: Deadline) -> QuorumDescription:

@@ -21,9 +21,11 @@ from broker_core.metadata.metadata_records import (
 )
 from broker_core.metadata.metadata_version import (
     ELIGIBLE_LEADERS_FEATURE,
+    KRAFT_VERSION_FEATURE,
     METADATA_VERSION_FEATURE,
     METADATA_VERSION_LEVEL,
 )
+from broker_core.raft.voter_set import SUPPORTED_KRAFT_VERSIONS
 
 NEW_CLUSTER_FEATURES: Final[Mapping[str, int]] = {
     METADATA_VERSION_FEATURE: METADATA_VERSION_LEVEL,
@@ -42,6 +44,11 @@ CONTROLLER_FEATURES: Final = (
         name=METADATA_VERSION_FEATURE,
         min_supported_version=_LOWEST_METADATA_VERSION,
         max_supported_version=METADATA_VERSION_LEVEL,
+    ),
+    ControllerFeature(
+        name=KRAFT_VERSION_FEATURE,
+        min_supported_version=SUPPORTED_KRAFT_VERSIONS[0],
+        max_supported_version=SUPPORTED_KRAFT_VERSIONS[1],
     ),
     *(
         ControllerFeature(name=name, min_supported_version=0, max_supported_version=level)

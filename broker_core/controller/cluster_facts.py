@@ -38,6 +38,8 @@ class ClusterDefaults:
     """A broker that does not send a heartbeat for so long is fenced."""
     mutation_window: QuotaWindow = field(default_factory=QuotaWindow)
     """Of `controller_mutation_rate`."""
+    kraft_version: int = 0
+    """The quorum's; it is not in the metadata."""
 
 
 class ClusterFacts:

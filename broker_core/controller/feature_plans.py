@@ -81,6 +81,9 @@ def _refusal(facts: ClusterFacts, update: FeatureUpdate, levels: Mapping[str, in
         return invalid + "The controller does not support the given upgrade type."
     if update.level < 0:
         return invalid + "A feature version cannot be less than 0."
+    if update.name == KRAFT_VERSION_FEATURE:
+        now = facts.defaults.kraft_version
+        return None if update.level == now else invalid + f"The quorum's {update.name} is {now}, and stays so."
     for who, features in _nodes(facts, own_id):
         reason = _not_supported(who, features, update)
         if reason is not None:

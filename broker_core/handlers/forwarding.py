@@ -12,14 +12,13 @@ from typing import Any, Final
 
 from broker_core.broker.broker_node import BrokerNode
 from broker_core.controller.requests.envelope import FIRST_STRICT_VERSION, SealedRequest
-from broker_core.controller.requests.registry import CONTROLLER_APIS, FORWARDED
+from broker_core.controller.requests.registry import CONTROLLER_APIS, FORWARDED, QUORUM_APIS
 from broker_core.handlers.call import Call
 from broker_core.model.exceptions import MalformedMessageError, RequestRefusedError, StreamlogError
 
-_DESCRIBE_QUORUM: Final = 55
 FORWARDED_VERSIONS: Final[Mapping[int, range]] = {
     **{key: CONTROLLER_APIS[key].versions for key in FORWARDED},
-    _DESCRIBE_QUORUM: range(3),
+    **QUORUM_APIS,
 }
 
 

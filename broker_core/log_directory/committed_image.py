@@ -28,7 +28,12 @@ class CommittedImage:
 
     def __init__(self, log: QuorumLog) -> None:
         self._log = log
-        self.image = _image_of(log.read_snapshot())
+        newest = log.read_snapshot()
+        self.image = _image_of(newest)
+        self._voters = VoterSetHistory()
+        """Of the quorum, if they are dynamic: a snapshot tells them, too."""
+        if log.snapshot_id is not None:
+            self._voters.on_snapshot(log.snapshot_id, controls_of_snapshot(newest))
         self.offset = log.start_offset if log.snapshot_id is None else log.snapshot_id.end_offset
         self.bytes_since_snapshot = 0
         """Of the records that were replayed since the newest snapshot."""
@@ -42,7 +47,9 @@ class CommittedImage:
                 return  # the watermark is inside a batch whose end is not committed yet
             self.offset = replay_batches(self.image, batches, from_offset=self.offset)
             self.bytes_since_snapshot += len(batches)
-            self.last_timestamp_ms = [header.max_timestamp for _, header in iter_headers(batches)][-1]
+            headers = [header for _, header in iter_headers(batches)]
+            self.last_timestamp_ms = headers[-1].max_timestamp
+            self._voters.on_batches(batches, headers)
             _require_known_level(self.image)
 
     def maybe_install(self, snapshot_id: SnapshotId) -> QuorumControls | None:
@@ -59,11 +66,12 @@ class CommittedImage:
             _logger.warning("metadata snapshot %s is fetched again: %s", snapshot_id, error.message)
             return None
         self._log.install_snapshot(snapshot_id)
+        self._voters.on_snapshot(snapshot_id, controls)
         self.image, self.offset = image, snapshot_id.end_offset
         self.bytes_since_snapshot = 0
         return controls
 
-    def maybe_snapshot(self, *, now_ms: int, history: VoterSetHistory | None = None) -> SnapshotId | None:
+    def maybe_snapshot(self, *, now_ms: int) -> SnapshotId | None:
         """Writes what is committed as a snapshot, with the voters at its end, and lets the log begin later; returns its
         id. None inside a transaction of records, and when nothing is new."""
         newest = self._log.snapshot_id
@@ -76,9 +84,10 @@ class CommittedImage:
             snapshot_id,
             last_contained_ms=self.last_timestamp_ms,
             now_ms=now_ms,
-            dynamic=None if history is None else history.controls_before(self.offset),
+            dynamic=self._voters.controls_before(self.offset),
         )
         self._log.keep_snapshot(snapshot_id, content)
+        self._voters.forget_before(snapshot_id.end_offset)
         self.bytes_since_snapshot = 0
         return snapshot_id
 

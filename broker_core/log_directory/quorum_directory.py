@@ -1,13 +1,14 @@
 """The directory of a node of a quorum: `meta.properties` and `__cluster_metadata-0`, as those of a Kafka node.
 
 The directory's id is made once and kept: the quorum tells replicas apart by it. A directory of another cluster or
-another node is refused; and for a voter one that was formatted for what this version cannot run: dynamic voters, or
-a new cluster with other features than `cluster_bootstrap` gives it.
+another node is refused; and for a voter one that was formatted for a new cluster with other features than
+`cluster_bootstrap` gives it.
 """
 
 from __future__ import annotations
 
 from typing import Final
+from uuid import UUID
 
 from broker_core.controller.cluster_bootstrap import NEW_CLUSTER_FEATURES
 from broker_core.log_directory.meta_properties import (
@@ -23,18 +24,14 @@ from broker_core.metadata.metadata_records import FeatureLevelRecord, MetadataRe
 from broker_core.model.exceptions import DirectoryFormatError
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC
 from broker_core.ports import Entropy, FileSystem
-from broker_core.raft.quorum_control_records import read_control_record
 from broker_core.raft.quorum_values import ReplicaIdentity
 from broker_core.raft.voter_set import VoterSet
 from broker_core.raft.voter_set_history import VoterSetHistory, controls_of_snapshot
 from broker_core.record.batch_reader import iter_headers, records_of
-from broker_core.record.control_records import ControlType
 from broker_core.storage.checkpoints import read_small_file, write_atomically
 from broker_core.storage.quorum_log import QuorumLog
 
 _READ_BYTES: Final = 4 * 1024 * 1024
-_FIRST_BATCH_BYTES: Final = 1024 * 1024
-"""The control records at the start of a snapshot are far smaller."""
 
 
 def open_identity(
@@ -64,6 +61,18 @@ def open_identity(
     return ReplicaIdentity(node_id=node_id, directory_id=found.directory_id, cluster_id=found.cluster_id)
 
 
+def read_identity(fs: FileSystem, path: str, *, node_id: int) -> UUID:
+    """The id of that node's directory. Raises DirectoryFormatError."""
+    file_path = f"{path}/{META_PROPERTIES_FILE_NAME}"
+    data = read_small_file(fs, file_path)
+    if data is None:
+        raise DirectoryFormatError(f"{path} has no {META_PROPERTIES_FILE_NAME}: no controller was formatted there")
+    found = decode_meta_properties(data, file_path)
+    if found.node_id != node_id:
+        raise DirectoryFormatError(f"{path} belongs to node {found.node_id}, not to node {node_id}")
+    return found.directory_id
+
+
 def load_voters(log: QuorumLog, static: VoterSet) -> VoterSetHistory:
     """What the newest snapshot and the log behind it say, committed or not; `static` without any record of it."""
     history = VoterSetHistory(static)
@@ -83,30 +92,11 @@ def open_quorum_log(fs: FileSystem, path: str, *, is_voter: bool = True) -> Quor
     log = QuorumLog(fs, f"{path}/{CLUSTER_METADATA_TOPIC}-0")
     if is_voter:
         try:
-            _require_static_voters(log, path)
             _require_known_bootstrap(fs, log, path)
         except BaseException:
             log.close()
             raise
     return log
-
-
-def _require_static_voters(log: QuorumLog, path: str) -> None:
-    if log.snapshot_id is None:
-        return
-    _, content = log.read_snapshot_chunk(0, _FIRST_BATCH_BYTES)
-    position, _ = next(iter_headers(content))
-    found = dict(map(read_control_record, records_of(content, position)))
-    version = found.get(ControlType.KRAFT_VERSION)
-    if version is None or version.k_raft_version == 0:
-        return
-    voters = found.get(ControlType.KRAFT_VOTERS)
-    ids = ", ".join(str(each.voter_id) for each in (() if voters is None else voters.voters))
-    raise DirectoryFormatError(
-        f"{path} is formatted for a dynamic quorum (kraft.version {version.k_raft_version}, voters {ids}), which this "
-        "version cannot run as a controller: format an empty directory with controller.quorum.voters, without "
-        "--standalone and --initial-controllers"
-    )
 
 
 def _require_known_bootstrap(fs: FileSystem, log: QuorumLog, path: str) -> None:

@@ -31,8 +31,8 @@ CHANGE_VERSIONS: Final[Mapping[QuorumApi, range]] = {
     QuorumApi.REMOVE_RAFT_VOTER: range(1),
     QuorumApi.UPDATE_RAFT_VOTER: range(1),
 }
-VERSIONS_ASKED: Final = range(3, 4)
-"""Of ApiVersions: any node knows 3, which tells features."""
+VERSIONS_ASKED: Final = range(4, 5)
+"""Of ApiVersions: the first that tells features whose lowest level is 0."""
 
 _TIMEOUT: Final = timedelta(seconds=2)
 """In AddRaftVoter, of a node that joins by itself; the leader has a time of its own."""

@@ -55,8 +55,10 @@ class LeaderProgress:
         self._heard: set[int] = set()
         self.check_quorum_ms = now_ms + timings.check_quorum_timeout_ms
 
-    def set_voters(self, voters: VoterSet) -> None:
-        """They count from now on."""
+    def set_voters(self, voters: VoterSet, now_ms: int) -> None:
+        """They count from now on. A leader that was alone has to hear from others only from now on, too."""
+        if not self.depends_on_others:
+            self.check_quorum_ms = now_ms + self._timings.check_quorum_timeout_ms
         before, old_set = self.voters, self.voter_set
         self.voter_set = voters
         self.voters = {}

@@ -129,7 +129,7 @@ class LeaderRole:
         log.append(placed_records, tuple(headers), self._core.effects)
         if self._core.history.on_batches(placed_records, headers):
             self._core.on_voters()
-            self.progress.set_voters(self._core.history.latest)
+            self.progress.set_voters(self._core.history.latest, self._core.now_ms)
         self._answer_parked(lambda parked: True)
 
     def on_flushed(self) -> None:

@@ -15,8 +15,9 @@ from image_history import answered, first_difference
 from support.brokers import kafka_tools
 from support.brokers.real_quorum import RealQuorum
 
-from broker_core.client.quorum_description import cluster_id_of, describe_quorum
+from broker_core.client.quorum_description import describe_quorum
 from broker_core.client.quorum_follower import QuorumFollower
+from broker_core.client.quorum_leader import cluster_id_of
 from broker_core.model.client_settings import parse_client_settings
 from broker_core.raft.quorum_values import ReplicaIdentity
 from broker_core.record.batch_reader import iter_headers, records_of

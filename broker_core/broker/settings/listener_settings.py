@@ -94,6 +94,17 @@ def controller_listener(given: Mapping[str, str], name: str, address: BrokerAddr
     return _listener(endpoint, None, protocols, given, complaints)
 
 
+def own_controller_listener(given: Mapping[str, str], name: str, complaints: list[str]) -> Listener | None:
+    """The listener of a controller as `listeners` and `advertised.listeners` have it. None: with a complaint."""
+    found = {each.name: each for each in _endpoints("listeners", given.get("listeners", ""), complaints)}
+    shown = _endpoints("advertised.listeners", given.get("advertised.listeners", ""), complaints)
+    advertised = {each.name: each for each in shown}
+    if name not in found:
+        complaints.append(f"listeners has no {name}, which other controllers connect to (controller.listener.names)")
+        return None
+    return _listener(found[name], advertised.get(name), {name: protocol_of_listener(name, given)}, given, complaints)
+
+
 def protocol_of_listener(name: str, given: Mapping[str, str]) -> SecurityProtocol:
     """A listener that is not in the map and has no protocol's name has PLAINTEXT, as Kafka's controllers."""
     return _protocol_map(given, []).get(name.upper(), SecurityProtocol.PLAINTEXT)

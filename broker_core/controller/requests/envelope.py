@@ -62,7 +62,7 @@ def request_in(message: Any) -> ForwardedRequest:
         raise RequestRefusedError(error.message, error_code=ErrorCode.invalid_request) from error
     if request is None or request.api_key not in IN_ENVELOPES:
         raise RequestRefusedError("this request cannot be forwarded", error_code=ErrorCode.invalid_request)
-    if request.message is None or request.api_version not in CONTROLLER_APIS[request.api_key].versions:
+    if request.message is None or request.api_version not in IN_ENVELOPES[request.api_key]:
         raise RequestRefusedError(
             f"version {request.api_version} is not supported", error_code=ErrorCode.unsupported_version
         )
@@ -88,12 +88,12 @@ def forwarded_api(request: ForwardedRequest) -> ControllerApi:
             result = _plan_within_quota(controller, request, api, now_ms)
         else:
             result = api.plan(controller, message, now_ms)
-        return CoordinatorResult(records=result.records, reply=_sealed(request, build(answer_type, result.reply)))
+        return CoordinatorResult(records=result.records, reply=sealed(request, build(answer_type, result.reply)))
 
     def refuse(message: Any, error_code: ErrorCode, text: str) -> Values:
         if error_code is ErrorCode.not_controller:
             return {"error_code": error_code}
-        return _sealed(request, build(answer_type, api.refuse(message, error_code, text)))
+        return sealed(request, build(answer_type, api.refuse(message, error_code, text)))
 
     return ControllerApi(key=api.key, versions=api.versions, plan=plan, refuse=refuse)
 
@@ -184,6 +184,7 @@ def _require_alter(controller: ClusterController, request: ForwardedRequest) -> 
         )
 
 
-def _sealed(request: Request, answer: Any) -> Values:
+def sealed(request: Request, answer: Any) -> Values:
+    """The envelope with the answer to the request in it."""
     buffers, _ = response_frame(request, answer)
     return {"response_data": b"".join(bytes(part) for part in buffers)[_LENGTH.size :]}

@@ -31,13 +31,12 @@ from broker_core.server.descriptor_limit import raise_descriptor_limit
 from broker_core.server.quorum.cluster_id_question import ask_cluster_id
 from broker_core.server.quorum.observer_node import ObserverNode
 from broker_core.server.quorum.observer_settings import (
-    BOOTSTRAP,
     USED_BY_OBSERVER,
     parse_observer_settings,
 )
 from broker_core.server.quorum.peer_dialer import PeerDialer
 from broker_core.server.quorum.quorum_server import QuorumServer
-from broker_core.server.quorum.quorum_settings import USED_BY_QUORUM, VOTERS, parse_quorum_settings
+from broker_core.server.quorum.quorum_settings import BOOTSTRAP, USED_BY_QUORUM, VOTERS, parse_quorum_settings
 
 _ENDED_AT_ONCE: Final = 130
 _log: Final = logging.getLogger(__name__)
@@ -45,9 +44,13 @@ _log: Final = logging.getLogger(__name__)
 
 def is_of_cluster(given: Mapping[str, str]) -> bool:
     """Whether the settings are those of a broker of a cluster, with or without a vote in its quorum."""
-    roles = set(items_of(given.get("process.roles", "")))
-    named = {VOTERS} if "controller" in roles else {VOTERS, BOOTSTRAP}
-    return "broker" in roles and any(given.get(name, "").strip() for name in named)
+    roles = items_of(given.get("process.roles", ""))
+    return "broker" in roles and any(given.get(name, "").strip() for name in (VOTERS, BOOTSTRAP))
+
+
+def is_of_controller(given: Mapping[str, str]) -> bool:
+    """Whether the settings are those of a controller that is not a broker."""
+    return items_of(given.get("process.roles", "")) == ["controller"]
 
 
 def run_cluster_node(config: BrokerConfig, given: Mapping[str, str], *, cluster_id: str | None) -> None:

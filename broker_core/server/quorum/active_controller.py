@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -61,7 +62,7 @@ class ActiveController:
     def is_active(self) -> bool:
         return self._controller is not None
 
-    def begin(self, image: MetadataImage, *, next_offset: int, own: MetadataRecord) -> None:
+    def begin(self, image: MetadataImage, *, next_offset: int, own: MetadataRecord, kraft_version: int = 0) -> None:
         """This node leads: `image`, a copy, holds everything below `next_offset`, all of it committed. `own` is the
         record that registers this controller."""
         self.end()
@@ -72,7 +73,7 @@ class ActiveController:
             cluster_id=self._cluster_id,
             entropy=self._entropy,
             now_ms=now_ms,
-            defaults=self._defaults,
+            defaults=replace(self._defaults, kraft_version=kraft_version),
             timings=self._timings,
             own_registration=own,
         )

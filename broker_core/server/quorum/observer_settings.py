@@ -17,13 +17,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from broker_core.broker.settings.link_security import LinkSecurity, parse_links_to_controllers
-from broker_core.model.client_settings import BrokerAddress, parse_client_settings
+from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.setting_parsers import int_parser, invalid_value, items_of
 from broker_core.raft.quorum_values import QuorumTimings
-from broker_core.server.quorum.quorum_settings import SNAPSHOT_SETTINGS, VOTERS, parse_voters
+from broker_core.server.quorum.quorum_settings import (
+    BOOTSTRAP,
+    SNAPSHOT_SETTINGS,
+    VOTERS,
+    parse_bootstrap,
+    parse_voters,
+)
 
-BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
 _LISTENER_NAMES: Final = "controller.listener.names"
 _TIMINGS: Final = {
     "controller.quorum.request.timeout.ms": "request_timeout_ms",
@@ -63,7 +68,7 @@ def parse_observer_settings(given: Mapping[str, str]) -> ObserverSettings:
     timings = {own: _number(given, name, at_least=1) for name, own in _TIMINGS.items() if name in given}
     return ObserverSettings(
         node_id=node_id,
-        controllers=_addresses(bootstrap) if bootstrap else tuple(voters.values()),
+        controllers=parse_bootstrap(bootstrap) if bootstrap else tuple(voters.values()),
         voters=voters,
         links=parse_links_to_controllers(given),
         log_dir=next(iter(log_dirs)),
@@ -78,13 +83,6 @@ def _check_listener_names(given: Mapping[str, str]) -> None:
     if names & own:
         reason = "a node that is not a controller has none of them in listeners"
         raise invalid_value(_LISTENER_NAMES, given[_LISTENER_NAMES], reason)
-
-
-def _addresses(text: str) -> tuple[BrokerAddress, ...]:
-    try:
-        return parse_client_settings({"bootstrap.servers": text}).bootstrap_servers
-    except InvalidConfigError as error:
-        raise invalid_value(BOOTSTRAP, text, "it must be host:port, separated by commas") from error
 
 
 def _required(given: Mapping[str, str], name: str) -> str:

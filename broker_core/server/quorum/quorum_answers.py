@@ -17,9 +17,11 @@ from broker_core.controller.requests.envelope import ENVELOPE
 from broker_core.controller.requests.registry import CONTROLLER_APIS
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC
+from broker_core.raft.change_messages import listener_values
 from broker_core.raft.leader_progress import ReplicaProgress
 from broker_core.raft.leader_role import LeaderRole
 from broker_core.raft.voter_messages import VOTER_VERSIONS
+from broker_core.raft.voter_set import KRAFT_VERSION_FEATURE
 from broker_core.server.quorum.quorum_node import QuorumNode
 
 API_VERSIONS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 18, 55, 60
@@ -50,9 +52,11 @@ def api_versions(node: QuorumNode, version: int) -> dict[str, Any]:
         }
         for each in CONTROLLER_FEATURES
     ]
+    levels = dict(node.committed.image.features)
+    if node.voter.history.is_dynamic:
+        levels[KRAFT_VERSION_FEATURE] = node.voter.history.kraft_version
     finalized = [
-        {"name": name, "max_version_level": level, "min_version_level": level}
-        for name, level in sorted(node.committed.image.features.items())
+        {"name": name, "max_version_level": level, "min_version_level": level} for name, level in sorted(levels.items())
     ]
     return {
         "api_keys": keys,
@@ -74,9 +78,22 @@ def describe_cluster(node: QuorumNode, request: Any) -> dict[str, Any]:
         "endpoint_type": _CONTROLLERS,
         "cluster_id": node.identity.cluster_id or "",
         "controller_id": node.voter.election.leader_id,
-        "brokers": [{"broker_id": node_id, **_place(each)} for node_id, each in sorted(node.settings.voters.items())],
+        "brokers": [{"broker_id": node_id, **_place(each)} for node_id, each in sorted(_controllers(node).items())],
         "cluster_authorized_operations": -(2**31),
     }
+
+
+def _controllers(node: QuorumNode) -> dict[int, BrokerAddress]:
+    """Those that are registered, which may be observers, and the voters."""
+    name = node.settings.listener.name
+    found = {
+        controller_id: BrokerAddress(host=each.host, port=each.port)
+        for controller_id, controller in node.committed.image.registrations.controllers.items()
+        for each in controller.end_points
+        if each.name.upper() == name
+    }
+    voters = node.voter.voters.nodes.values()
+    return found | {each.node_id: each.endpoints[name] for each in voters if name in each.endpoints}
 
 
 def describe_quorum(node: QuorumNode, request: Any, now_ms: int) -> dict[str, Any]:
@@ -92,8 +109,8 @@ def describe_quorum(node: QuorumNode, request: Any, now_ms: int) -> dict[str, An
         for topic in request.topics
     ]
     nodes = [
-        {"node_id": node_id, "listeners": [{"name": node.settings.listener.name, **_place(address)}]}
-        for node_id, address in sorted(node.settings.voters.items())
+        {"node_id": voter.node_id, "listeners": listener_values(voter.endpoints)}
+        for voter in node.voter.voters.nodes.values()
     ]
     return {"topics": topics, "nodes": nodes}
 
@@ -116,18 +133,19 @@ def _as_the_leader(node: QuorumNode, leading: LeaderRole, now_ms: int) -> dict[s
     progress, own_id = leading.progress, node.settings.node_id
     own = {
         "replica_id": own_id,
-        "replica_directory_id": None,
+        "replica_directory_id": progress.voter_set.directory_of(own_id),
         "log_end_offset": node.voter.log.end,
         "last_fetch_timestamp": -1,
         "last_caught_up_timestamp": now_ms,
     }
-    others = ((node_id, None, each) for node_id, each in progress.voters.items() if node_id != own_id)
-    observers = ((node_id, directory, each) for (node_id, directory), each in progress.observers.items())
+    directory_of = progress.voter_set.directory_of
+    others = [(node_id, directory_of(node_id), each) for node_id, each in progress.voters.items() if node_id != own_id]
+    observers = [(node_id, directory, each) for (node_id, directory), each in progress.observers.items()]
     return {
         "leader_id": own_id,
         "leader_epoch": leading.epoch,
         "high_watermark": -1 if progress.high_watermark is None else progress.high_watermark,
-        "current_voters": [own, *_replicas(others)],
+        "current_voters": [*([own] if progress.is_own_voter else []), *_replicas(others)],
         "observers": _replicas(observers),
     }
 

@@ -142,6 +142,8 @@ class QuorumNode:
             random_below=random.randrange,
             now_ms=clock.now_ms(),
             timings=settings.timings,
+            bootstrap=settings.bootstrap,
+            joins_by_itself=settings.joins_by_itself,
         )
         self.controller = ActiveController(
             cluster_id=identity.cluster_id,
@@ -296,7 +298,7 @@ class QuorumNode:
         # A leader may know records as committed that it has not flushed itself.
         if not is_due or committed.offset > self.voter.log.flushed_end:
             return
-        snapshot_id = committed.maybe_snapshot(now_ms=now_ms, history=self.voter.history)
+        snapshot_id = committed.maybe_snapshot(now_ms=now_ms)
         if snapshot_id is not None:
             self._last_snapshot_ms = now_ms
             self._events.append(SnapshotTaken(snapshot_id=snapshot_id, log_start_offset=self._log.start_offset))
@@ -360,7 +362,12 @@ class QuorumNode:
             end = self.voter.log.end
             assert self.committed.offset == end, (self.committed.offset, end)
             self._expected.clear()
-            self.controller.begin(self.committed.image.copy(), next_offset=end, own=self.registration)
+            self.controller.begin(
+                self.committed.image.copy(),
+                next_offset=end,
+                own=self.registration,
+                kraft_version=self.voter.history.kraft_version,
+            )
             self.brokers.look_at_all()
 
     def _propose(self, from_offset: int, records: tuple[MetadataRecord, ...]) -> None:

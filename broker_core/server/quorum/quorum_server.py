@@ -16,8 +16,8 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.controller.requests.broker_heartbeat import BROKER_HEARTBEAT
-from broker_core.controller.requests.envelope import ENVELOPE, forwarded_api, request_in
-from broker_core.controller.requests.registry import CONTROLLER_APIS
+from broker_core.controller.requests.envelope import ENVELOPE, forwarded_api, request_in, sealed
+from broker_core.controller.requests.registry import CONTROLLER_APIS, QUORUM_APIS
 from broker_core.handlers.call import Peer, Send
 from broker_core.log_directory.committed_image import CommittedImage
 from broker_core.log_directory.quorum_directory import open_identity, open_quorum_log
@@ -106,7 +106,7 @@ class QuorumServer:
     @property
     def leader_address(self) -> BrokerAddress | None:
         """Of the active controller, None while nobody is known to lead."""
-        return self.node.settings.voters.get(self.node.voter.election.leader_id)
+        return self.node.voter.leader_address
 
     def start(self) -> None:
         services = ConnectionServices(
@@ -151,8 +151,8 @@ class QuorumServer:
                 raise MalformedMessageError(f"{api_label(key)} of version {request.api_version} is not supported")
             refusal = {"error_code": ErrorCode.unsupported_version, "api_keys": api_versions(self.node, 0)["api_keys"]}
             send(build(message_types(API_VERSIONS, 0).response, refusal))
-        elif key in (API_VERSIONS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER):
-            values = self._described(key, request.api_version, message, now_ms)
+        elif key in (API_VERSIONS, DESCRIBE_CLUSTER):
+            values = self._described(key, request.api_version, message)
             send(build(message_types(key, request.api_version).response, values))
         elif key in CONTROLLER_APIS:
             if key == BROKER_HEARTBEAT:
@@ -161,12 +161,21 @@ class QuorumServer:
             response = message_types(key, request.api_version).response
             self.node.controller.handle(CONTROLLER_APIS[key], message, lambda reply: send(build(response, reply)))
         elif key == ENVELOPE:
-            self._open_envelope(message, send)
+            self._open_envelope(message, send, now_ms)
         else:
-            asked, cluster_id = read_request(message)
-            self.node.receive(asked, cluster_id, partial(_answer, message, send))
+            self._on_quorum(request, send, now_ms)
 
-    def _open_envelope(self, message: Any, send: Send) -> None:
+    def _on_quorum(self, request: Request, send: Send, now_ms: int) -> None:
+        """What the quorum itself answers."""
+        message = request.message
+        if request.api_key == DESCRIBE_QUORUM:
+            values = describe_quorum(self.node, message, now_ms)
+            send(build(message_types(DESCRIBE_QUORUM, request.api_version).response, values))
+            return
+        asked, cluster_id = read_request(message)
+        self.node.receive(asked, cluster_id, partial(_answer, message, send))
+
+    def _open_envelope(self, message: Any, send: Send, now_ms: int) -> None:
         """A client's request that a broker forwards."""
         response = message_types(ENVELOPE, 0).response
         try:
@@ -174,15 +183,14 @@ class QuorumServer:
         except RequestRefusedError as error:
             send(build(response, {"error_code": error.error_code}))
             return
+        if inner.api_key in QUORUM_APIS:
+            self._on_quorum(inner, lambda answer: send(build(response, sealed(inner, answer))), now_ms)
+            return
         api = forwarded_api(inner)
         self.node.controller.handle(api, inner.message, lambda reply: send(build(response, reply)))
 
-    def _described(self, key: int, version: int, message: Any, now_ms: int) -> dict[str, Any]:
-        if key == API_VERSIONS:
-            return api_versions(self.node, version)
-        if key == DESCRIBE_CLUSTER:
-            return describe_cluster(self.node, message)
-        return describe_quorum(self.node, message, now_ms)
+    def _described(self, key: int, version: int, message: Any) -> dict[str, Any]:
+        return api_versions(self.node, version) if key == API_VERSIONS else describe_cluster(self.node, message)
 
 
 def _answer(message: Any, send: Send, answer: QuorumAnswer) -> None:

@@ -1,7 +1,10 @@
 """The settings of a node of the quorum, with Kafka's names; settings of other parts are ignored.
 
 node.id=1
-controller.quorum.voters=1@host-1:9093,2@host-2:9093,3@host-3:9093
+controller.quorum.voters=1@host-1:9093,2@host-2:9093,3@host-3:9093       static voters; or, of a dynamic quorum:
+controller.quorum.bootstrap.servers=host-1:9093,host-2:9093              who may know its leader
+controller.quorum.auto.join.enable=false                                 ask for a vote
+listeners, advertised.listeners                                          the address that others reach this node at
 log.dirs=/data/controller                     metadata.log.dir overrides it
 controller.quorum.fetch.timeout.ms, .election.timeout.ms, .election.backoff.max.ms, .request.timeout.ms,
 .retry.backoff.ms
@@ -21,16 +24,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker_core.broker.settings.link_security import LinkSecurity, controller_listener_name, links_to_controllers
-from broker_core.broker.settings.listener_settings import Listener, controller_listener
+from broker_core.broker.settings.listener_settings import Listener, controller_listener, own_controller_listener
 from broker_core.controller.cluster_controller import ControllerTimings
 from broker_core.controller.cluster_facts import ClusterDefaults
-from broker_core.model.client_settings import BrokerAddress
+from broker_core.model.client_settings import BrokerAddress, parse_client_settings
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.setting_parsers import boolean, int_parser, invalid_value, items_of
 from broker_core.quota.sampled_rate import QuotaWindow
 from broker_core.raft.quorum_values import QuorumTimings
 
 VOTERS: Final = "controller.quorum.voters"
+BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
+_AUTO_JOIN: Final = "controller.quorum.auto.join.enable"
 _VOTER: Final = re.compile(r"(?P<id>\d{1,10})@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d{1,5})")
 _MAX_PORT: Final = 65_535
 SNAPSHOT_SETTINGS: Final = {
@@ -56,7 +61,14 @@ _TIMINGS: Final = {
 }
 USED_BY_QUORUM: Final = frozenset(
     {
-        *(VOTERS, "controller.listener.names", "unclean.leader.election.enable", "auto.leader.rebalance.enable"),
+        *(
+            VOTERS,
+            BOOTSTRAP,
+            _AUTO_JOIN,
+            "controller.listener.names",
+            "unclean.leader.election.enable",
+            "auto.leader.rebalance.enable",
+        ),
         *(_NO_OP_INTERVAL, _PREFERRED_INTERVAL, _UNCLEAN_INTERVAL, _QUOTA_SAMPLES, _QUOTA_SECONDS),
         *(*SNAPSHOT_SETTINGS, *_DEFAULTS, *_TIMINGS),
     }
@@ -66,10 +78,13 @@ USED_BY_QUORUM: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSettings:
-    """`voters` by id; this node listens on its own address among them. `links`: to the other voters."""
+    """`voters` are static ones by id, of which this node is one; a dynamic quorum has none, its log knows its voters.
+    `bootstrap`: controllers that may know the leader. `links`: to the other controllers."""
 
     node_id: int
     voters: Mapping[int, BrokerAddress]
+    bootstrap: tuple[BrokerAddress, ...] = ()
+    joins_by_itself: bool = False
     listener: Listener
     links: LinkSecurity
     log_dir: str
@@ -82,25 +97,36 @@ class QuorumSettings:
 
     @property
     def address(self) -> BrokerAddress:
-        return self.voters[self.node_id]
+        """Where others reach this node."""
+        return self.voters.get(self.node_id) or self.listener.advertised
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedController:
+    """What a quorum has to know of a new voter, of its settings. `endpoints` by listener."""
+
+    node_id: int
+    log_dir: str
+    endpoints: Mapping[str, BrokerAddress]
 
 
 def parse_quorum_settings(given: Mapping[str, str], *, is_broker: bool = False) -> QuorumSettings:
     """`is_broker`: the node is a broker, too. Raises InvalidConfigError."""
     _refuse_what_is_not_there(given, is_broker=is_broker)
     node_id = _number(given, "node.id", at_least=0)
-    voters = parse_voters(_required(given, VOTERS))
-    if node_id not in voters:
+    voters, bootstrap = _known_controllers(given)
+    if voters and node_id not in voters:
         raise InvalidConfigError(f"node.id is {node_id}, which is not among {VOTERS}", setting="node.id")
     listener, links = _security(given, voters, node_id)
-    log_dirs = items_of(given.get("metadata.log.dir") or given.get("log.dirs") or _required(given, "log.dir"))
     timings = {field: _number(given, setting, at_least=1) for setting, field in _TIMINGS.items() if setting in given}
     return QuorumSettings(
         node_id=node_id,
         voters=voters,
+        bootstrap=bootstrap,
+        joins_by_itself=_flag(given, _AUTO_JOIN, default=False),
         listener=listener,
         links=links,
-        log_dir=next(iter(log_dirs)),
+        log_dir=_log_dir(given),
         timings=QuorumTimings(**timings),
         defaults=_cluster_defaults(given),
         controller_timings=_controller_timings(given),
@@ -110,6 +136,24 @@ def parse_quorum_settings(given: Mapping[str, str], *, is_broker: bool = False) 
             if setting in given
         },
     )
+
+
+def parse_added_controller(given: Mapping[str, str]) -> AddedController:
+    """Raises InvalidConfigError."""
+    complaints: list[str] = []
+    names = [name.upper() for name in items_of(given.get("controller.listener.names", ""))]
+    found = [own_controller_listener(given, name, complaints) for name in names or [controller_listener_name(given)]]
+    if complaints:
+        raise InvalidConfigError("; ".join(complaints), complaints=tuple(complaints))
+    return AddedController(
+        node_id=_number(given, "node.id", at_least=0),
+        log_dir=_log_dir(given),
+        endpoints={each.name: each.advertised for each in found if each is not None},
+    )
+
+
+def _log_dir(given: Mapping[str, str]) -> str:
+    return next(iter(items_of(given.get("metadata.log.dir") or given.get("log.dirs") or _required(given, "log.dir"))))
 
 
 def _cluster_defaults(given: Mapping[str, str]) -> ClusterDefaults:
@@ -142,12 +186,21 @@ def _refuse_what_is_not_there(given: Mapping[str, str], *, is_broker: bool) -> N
     roles = items_of(given.get("process.roles", "controller"))
     if set(roles) - {"controller"} != ({"broker"} if is_broker else set()):
         raise invalid_value("process.roles", given["process.roles"], "a node of the quorum is a controller only")
-    if given.get("controller.quorum.bootstrap.servers", "").strip():
-        name = "controller.quorum.bootstrap.servers"
-        raise invalid_value(name, given[name], f"voters are static here: set {VOTERS}")
     if given.get("authorizer.class.name", "").strip():
         name = "authorizer.class.name"
         raise invalid_value(name, given[name], "controllers have no authorizer here: everything would be allowed")
+
+
+def _known_controllers(given: Mapping[str, str]) -> tuple[dict[int, BrokerAddress], tuple[BrokerAddress, ...]]:
+    """The static voters, and who is asked for the leader."""
+    voters = parse_voters(given[VOTERS]) if given.get(VOTERS, "").strip() else {}
+    bootstrap = given.get(BOOTSTRAP, "").strip()
+    if not voters and not bootstrap:
+        raise InvalidConfigError(
+            f"{BOOTSTRAP} is missing, or {VOTERS} for static voters: a node of the quorum needs one of them",
+            setting=BOOTSTRAP,
+        )
+    return voters, parse_bootstrap(bootstrap) if bootstrap else ()
 
 
 def _security(
@@ -155,17 +208,29 @@ def _security(
 ) -> tuple[Listener, LinkSecurity]:
     """Of the controller listener; and how this node connects to those of others."""
     complaints: list[str] = []
-    listener = controller_listener(given, controller_listener_name(given), voters[node_id], complaints)
+    name = controller_listener_name(given)
+    if node_id in voters:
+        listener: Listener | None = controller_listener(given, name, voters[node_id], complaints)
+    else:
+        listener = own_controller_listener(given, name, complaints)
     links = links_to_controllers(given, complaints)
-    if links.sasl is not None and links.sasl.mechanism.startswith("SCRAM") and len(voters) > 1:
+    if links.sasl is not None and links.sasl.mechanism.startswith("SCRAM") and len(voters) != 1:
         complaints.append(
             f"sasl.mechanism.controller.protocol={links.sasl.mechanism}: controllers cannot log in at each other by "
             "SCRAM, whose users are in the log that they have to elect a leader for; use PLAIN with TLS, or SSL with "
             "ssl.client.auth=required. Brokers may log in at controllers by SCRAM."
         )
-    if complaints:
+    if complaints or listener is None:
         raise InvalidConfigError("; ".join(complaints), complaints=tuple(complaints))
     return listener, links
+
+
+def parse_bootstrap(text: str) -> tuple[BrokerAddress, ...]:
+    """`host:port`, separated by commas. Raises InvalidConfigError."""
+    try:
+        return parse_client_settings({"bootstrap.servers": text}).bootstrap_servers
+    except InvalidConfigError as error:
+        raise invalid_value(BOOTSTRAP, text, "it must be host:port, separated by commas") from error
 
 
 def parse_voters(text: str) -> dict[int, BrokerAddress]:

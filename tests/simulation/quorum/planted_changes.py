@@ -78,7 +78,7 @@ class ChangeConfirmedBeforeItIsCommitted(_PlantedLeader):
 
 
 class _CountingTheOldVoters(LeaderProgress):
-    def set_voters(self, voters):
+    def set_voters(self, voters, now_ms):
         pass
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -19,11 +20,23 @@ CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 START_SECONDS = 60
 
 
+def run_streamlog(*arguments):
+    """A command that must succeed; what it says."""
+    command = [sys.executable, "-m", "broker_core.cli.main", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS, check=False)
+    assert done.returncode == 0, f"{arguments}: {done.stderr}"
+    return done.stdout + done.stderr
+
+
 class OurQuorum:
     """A context manager that kills what still runs."""
 
-    def __init__(self, folder: Path, *, node_count=3, settings=(), cluster_id=CLUSTER_ID, other_ports=None):
-        """`other_ports`: of voters that somebody else runs, by id; the nodes here come after them."""
+    def __init__(
+        self, folder: Path, *, node_count=3, settings=(), cluster_id=CLUSTER_ID, other_ports=None, is_dynamic=False
+    ):
+        """`other_ports`: of voters that somebody else runs, by id; the nodes here come after them. `is_dynamic`: the
+        first of all nodes is the only voter at first, if it is one of these."""
+        self._is_dynamic = is_dynamic
         self.folder, self._settings, self.cluster_id = folder, settings, cluster_id
         first = 1 + len(other_ports or {})
         self.node_ids = range(1, first + node_count)
@@ -53,7 +66,14 @@ class OurQuorum:
         """The settings file of a node."""
         folder = self.folder / str(node_id)
         folder.mkdir(parents=True, exist_ok=True)
-        lines = [f"node.id={node_id}", f"controller.quorum.voters={self.voters}", f"log.dirs={folder}/data"]
+        lines = [f"node.id={node_id}", f"log.dirs={folder}/data"]
+        if self._is_dynamic:
+            lines += [
+                "process.roles=controller", f"controller.quorum.bootstrap.servers={self.bootstrap_controllers}",
+                "controller.listener.names=CONTROLLER", f"listeners=CONTROLLER://127.0.0.1:{self.ports[node_id]}",
+            ]  # fmt: skip
+        else:
+            lines.append(f"controller.quorum.voters={self.voters}")
         path = folder / "server.properties"
         path.write_text("\n".join([*lines, *self._settings, *settings]) + "\n")
         return path
@@ -63,6 +83,9 @@ class OurQuorum:
         for node_id in node_ids or self.node_ids:
             folder = self.folder / str(node_id)
             properties = self.properties(node_id)
+            if self._is_dynamic and not (folder / "data").exists():
+                first = "--standalone" if node_id == 1 else "--no-initial-controllers"
+                run_streamlog("storage", "format", "--config", properties, "--cluster-id", self.cluster_id, first)
             with (folder / "node.log").open("ab") as log:
                 self._processes[node_id] = start_warm(
                     ["quorum", "serve", "--config", properties, "--cluster-id", self.cluster_id],

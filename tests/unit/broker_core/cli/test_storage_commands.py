@@ -8,9 +8,10 @@ import pytest
 from support.brokers.reachable_broker import free_ports
 
 from broker_core.log_directory.meta_properties import decode_meta_properties
-from broker_core.log_directory.quorum_directory import open_quorum_log
+from broker_core.log_directory.quorum_directory import load_voters, open_quorum_log
 from broker_core.metadata.controller import encode_id
 from broker_core.model.exceptions import DirectoryFormatError
+from broker_core.raft.voter_set import VoterSet
 from broker_core.storage.os_file_system import OsFileSystem
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
@@ -229,12 +230,13 @@ def test_a_controller_of_ours_starts_in_a_directory_for_static_voters(node, form
     log.close()
 
 
-def test_a_controller_of_ours_names_the_dynamic_voters_that_it_cannot_run(node, formatted, data):
+def test_a_controller_of_ours_knows_the_first_voters_of_a_dynamic_quorum(node, formatted, data):
     voters = f"1@host-1:9093:{DIRECTORY_1},2@host-2:9093:{DIRECTORY_2}"
     formatted(node(), "--initial-controllers", voters)
-    with pytest.raises(DirectoryFormatError, match=r"dynamic quorum \(kraft.version 1, voters 1, 2\)"):
-        open_quorum_log(OsFileSystem(), str(data))
-    open_quorum_log(OsFileSystem(), str(data), is_voter=False).close()
+    log = open_quorum_log(OsFileSystem(), str(data))
+    history = load_voters(log, VoterSet())
+    assert list(history.latest.nodes) == [1, 2] and history.latest_offset == -1 and history.is_dynamic
+    log.close()
 
 
 @pytest.mark.parametrize(

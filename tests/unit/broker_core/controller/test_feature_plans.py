@@ -45,7 +45,7 @@ def test_a_feature_goes_down_when_that_is_said_and_up_again(cluster):
         ((TRANSACTION, 1, 0), "The controller does not support the given upgrade type."),
         (("foo.version", 1, UP), "Local controller 9 does not support this feature."),
         (("foo.version", 0, UP), "Feature foo.version not found."),
-        (("kraft.version", 1, UP), "Local controller 9 does not support this feature."),
+        (("kraft.version", 1, UP), "The quorum's kraft.version is 0, and stays so."),
         ((METADATA, 31, UP), "Local controller 9 only supports versions 7-30"),
         ((METADATA, 29, UP), "Can't downgrade the version of this feature without"),
         ((METADATA, 29, SAFE), "Refusing to perform the requested downgrade because it might delete metadata"),

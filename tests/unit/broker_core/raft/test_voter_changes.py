@@ -102,6 +102,15 @@ def test_an_observer_is_added_when_its_record_is_committed_by_the_new_set():
     assert set(driven.voter.leading.progress.voters) == {1, 2, 3, 4} and driven.voter.leading.progress.observers == {}
 
 
+def test_a_leader_that_was_alone_for_long_has_time_to_hear_from_its_second_voter():
+    driven = a_leader(VoterSet.of([a_node(1)])).pass_time(60_000)
+    add(driven)
+    driven.pass_time(2900)
+    assert driven.voter.role is Role.LEADER
+    driven.pass_time(200)
+    assert driven.voter.role is Role.RESIGNED
+
+
 def test_who_joins_by_itself_is_answered_when_the_record_is_in_the_log():
     driven = a_leader()
     add(driven, is_answered_when_committed=False)

@@ -134,8 +134,8 @@ def test_a_request_about_another_topic_is_malformed():
     [({"kraft.version": (0, 1), "metadata.version": (7, 30)}, (0, 1)), ({"metadata.version": (7, 30)}, None)],
 )
 def test_a_node_names_the_kraft_versions_that_it_knows_among_its_features(features, found):
-    asked = on_the_wire(request_message(VersionsRequest(), "cluster", version=3))
+    asked = on_the_wire(request_message(VersionsRequest(), "cluster", version=4))
     assert asked.client_software_name == "spark-streamlog"
     supported = [{"name": name, "min_version": low, "max_version": high} for name, (low, high) in features.items()]
-    answer = build(message_types(18, 3).response, {"supported_features": supported})
+    answer = build(message_types(18, 4).response, {"supported_features": supported})
     assert read_answer(on_the_wire(answer)) == VersionsAnswer(kraft_versions=found)

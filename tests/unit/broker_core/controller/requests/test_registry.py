@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from support.controller.small_cluster import FEATURES, SmallCluster, directory
 
 from broker_core.controller.requests.envelope import ENVELOPE, forwarded_api, request_in
-from broker_core.controller.requests.registry import CONTROLLER_APIS, FORWARDED, IN_ENVELOPES
+from broker_core.controller.requests.registry import CONTROLLER_APIS, FORWARDED, IN_ENVELOPES, QUORUM_APIS
 from broker_core.model.exceptions import RequestRefusedError
 from broker_core.protocol.api_table import message_types, versions_with_schemas
 from broker_core.protocol.connection import ClientSide
@@ -193,7 +193,7 @@ def test_a_broker_that_is_not_registered_hears_what_kafka_tells_it(cluster, key,
 
 
 def test_access_rules_are_forwarded_only_with_the_clients_name():
-    assert NEED_A_RULE <= IN_ENVELOPES
+    assert IN_ENVELOPES.keys() >= NEED_A_RULE
     assert not NEED_A_RULE & FORWARDED
 
 
@@ -279,7 +279,7 @@ def framed(cluster, key, version):
 
 
 def test_an_envelope_holds_a_request_with_its_header_and_its_answer_one_with_its(cluster):
-    for key in sorted(IN_ENVELOPES - {64} - NEED_A_RULE):
+    for key in sorted(IN_ENVELOPES.keys() - QUORUM_APIS.keys() - {64} - NEED_A_RULE):
         version = CONTROLLER_APIS[key].versions[-1]
         content, side = framed(cluster, key, version)
         inner = request_in(enveloped(content))

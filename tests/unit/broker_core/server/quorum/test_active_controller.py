@@ -133,7 +133,7 @@ def test_every_controller_is_registered_with_its_levels(quorum):
     for node_id, controller in controllers.items():
         assert [each.port for each in controller.end_points] == [quorum.ports[node_id]]
         levels = {each.name: each.max_supported_version for each in controller.features}
-        assert levels["metadata.version"] == 30 and len(levels) == 6
+        assert (levels["metadata.version"], levels["kraft.version"], len(levels)) == (30, 1, 7)
 
 
 def test_a_controller_tells_which_levels_it_knows_and_which_the_cluster_has(quorum):

@@ -62,7 +62,8 @@ def test_what_is_missing_or_not_there_yet_is_refused_by_name(others, words):
         ({}, True),
         ({"controller_quorum_bootstrap_servers": None, "controller_quorum_voters": "1@host-1:9093"}, True),
         ({"controller_quorum_bootstrap_servers": None}, False),
-        ({"process_roles": "broker,controller"}, False),
+        ({"process_roles": "broker,controller"}, True),
+        ({"process_roles": "controller"}, False),
         ({"process_roles": None}, False),
     ],
 )

@@ -2,9 +2,26 @@ import pytest
 
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError
-from broker_core.server.quorum.quorum_settings import parse_quorum_settings, parse_voters
+from broker_core.server.quorum.quorum_settings import parse_added_controller, parse_quorum_settings, parse_voters
 
 GIVEN = {"node.id": "2", "controller.quorum.voters": "1@a:9093,2@[::1]:9094", "log.dirs": "/data/x,/data/y"}
+
+DYNAMIC = {
+    "controller.quorum.voters": "",
+    "controller.quorum.bootstrap.servers": "a:9093,b:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "CONTROLLER://:9094,PLAINTEXT://:9092",
+    "advertised.listeners": "CONTROLLER://here:9095",
+}
+
+
+def test_a_node_of_a_dynamic_quorum_knows_its_own_address_and_whom_to_ask():
+    found = parse_quorum_settings({**GIVEN, **DYNAMIC, "controller.quorum.auto.join.enable": "true"})
+    assert found.voters == {} and found.joins_by_itself
+    assert found.address == BrokerAddress(host="here", port=9095) and found.listener.port == 9094
+    assert found.bootstrap == (BrokerAddress(host="a", port=9093), BrokerAddress(host="b", port=9093))
+    added = parse_added_controller({**GIVEN, **DYNAMIC})
+    assert (added.node_id, added.log_dir, added.endpoints) == (2, "/data/x", {"CONTROLLER": found.address})
 
 
 def test_kafkas_settings_are_read():
@@ -25,10 +42,15 @@ def test_kafkas_settings_are_read():
         ({"node.id": ""}, "node.id is missing"),
         ({"node.id": "3"}, "not among controller.quorum.voters"),
         ({"node.id": "x"}, "Not a number"),
-        ({"controller.quorum.voters": " "}, "controller.quorum.voters is missing"),
+        (
+            {"controller.quorum.voters": " "},
+            "bootstrap.servers is missing, or controller.quorum.voters",
+        ),
         ({"log.dirs": ""}, "log.dir is missing"),
         ({"process.roles": "broker,controller"}, "a controller only"),
-        ({"controller.quorum.bootstrap.servers": "a:9093"}, "voters are static"),
+        ({**DYNAMIC, "listeners": ""}, "listeners has no CONTROLLER, which other controllers connect to"),
+        ({**DYNAMIC, "controller.quorum.bootstrap.servers": "a"}, "must be host:port, separated by commas"),
+        ({**DYNAMIC, "controller.quorum.auto.join.enable": "x"}, "auto.join"),
         ({"controller.listener.names": "SSL"}, "SSL uses TLS but has no certificate"),
         (
             {
