@@ -46,8 +46,11 @@ class ClusterView(Protocol):
 
     @property
     def brokers(self) -> Sequence[int]:
-        """The ids of all registered brokers."""
+        """The ids of the registered brokers that are not fenced."""
         ...
+
+    @property
+    def fenced_brokers(self) -> Sequence[int]: ...
 
     def leader_of(self, partition: TopicPartition) -> PartitionLeadership:
         """`partition` must exist."""
@@ -82,6 +85,7 @@ class SingleNodeView:
         self.node_id = node_id
         self.controller = node_id
         self.brokers = (node_id,)
+        self.fenced_brokers: Sequence[int] = ()
         self._led_here = PartitionLeadership(
             leader_id=node_id, leader_epoch=_LEADER_EPOCH, replica_ids=self.brokers, in_sync_ids=self.brokers
         )

@@ -86,6 +86,12 @@ def _add_cluster(app: typer.Typer) -> None:
     app.add_typer(cluster_commands.app, name="cluster")
 
 
+def _add_migrate(app: typer.Typer) -> None:
+    from broker_core.cli import migrate_commands
+
+    app.add_typer(migrate_commands.app, name="migrate")
+
+
 def _add_produce(app: typer.Typer) -> None:
     from broker_core.cli import produce_command
 
@@ -113,6 +119,7 @@ _COMMANDS: Final[Mapping[str, Callable[[typer.Typer], None]]] = MappingProxyType
         "partitions": _add_partitions,
         "broker": _add_broker,
         "cluster": _add_cluster,
+        "migrate": _add_migrate,
         "produce": _add_produce,
         "consume": _add_consume,
     }

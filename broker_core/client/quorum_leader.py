@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from broker_core.client.broker_connection import BrokerConnection
 from broker_core.client.broker_errors import broker_error
 from broker_core.client.connection_pool import ConnectionPool
-from broker_core.client.deadline import Deadline
+from broker_core.client.deadline import Backoff, Deadline
 from broker_core.client.unreachable_warning import trying_next
 from broker_core.model.client_settings import BrokerAddress, ClientSettings
 from broker_core.model.exceptions import RemoteError
@@ -29,24 +29,39 @@ _NOT_LEADING: Final = (ErrorCode.not_leader_or_follower, ErrorCode.not_controlle
 
 
 def ask_leader(settings: ClientSettings, ask: Callable[[BrokerConnection, Deadline], Answer]) -> Answer:
-    """Asks the bootstrap servers in turn, and the leader that a controller names. Raises the last one's RemoteError if
-    none can tell."""
+    """Asks the bootstrap servers in turn, and the leader that a controller names; again while nobody leads, as in an
+    election. Raises the last one's RemoteError if none can tell."""
 
     def asked(pool: ConnectionPool, connection: BrokerConnection, deadline: Deadline) -> Answer:
         try:
             return ask(connection, deadline)
         except RemoteError as error:
-            leader = _leader_named_by(connection, deadline) if error.error_code in _NOT_LEADING else None
+            leader = _maybe_leader_named_by(connection, deadline) if error.error_code in _NOT_LEADING else None
             if leader is None:
                 raise
         return ask(pool.connection(leader, deadline, then=None), deadline)
 
-    return _first_answer(settings, asked)
+    deadline = _deadline(settings)
+    backoff = Backoff(first_ms=settings.retry_backoff_ms, longest_ms=settings.retry_backoff_max_ms)
+    while True:
+        try:
+            return _first_answer(settings, asked, deadline)
+        except RemoteError as error:
+            if error.error_code not in _NOT_LEADING or not deadline.pause(backoff.next_seconds()):
+                raise
 
 
 def cluster_id_of(settings: ClientSettings) -> str:
     """The id of the cluster that the controllers belong to. Raises as `ask_leader`."""
-    return _first_answer(settings, lambda _, connection, deadline: str(_controllers(connection, deadline).cluster_id))
+    return _first_answer(
+        settings,
+        lambda _, connection, deadline: str(_controllers(connection, deadline).cluster_id),
+        _deadline(settings),
+    )
+
+
+def _deadline(settings: ClientSettings) -> Deadline:
+    return Deadline(settings.api_timeout_ms, setting="default.api.timeout.ms")
 
 
 def _controllers(connection: BrokerConnection, deadline: Deadline) -> Any:
@@ -60,8 +75,14 @@ def _controllers(connection: BrokerConnection, deadline: Deadline) -> Any:
     return answer
 
 
-def _leader_named_by(connection: BrokerConnection, deadline: Deadline) -> BrokerAddress | None:
-    found = _controllers(connection, deadline)
+def _maybe_leader_named_by(connection: BrokerConnection, deadline: Deadline) -> BrokerAddress | None:
+    """None: it knows none, or is a broker, which does not tell."""
+    try:
+        found = _controllers(connection, deadline)
+    except RemoteError as error:
+        if error.error_code is ErrorCode.mismatched_endpoint_type:
+            return None
+        raise
     for each in found.brokers:
         if each.broker_id == found.controller_id:
             return BrokerAddress(host=each.host, port=each.port)
@@ -69,9 +90,8 @@ def _leader_named_by(connection: BrokerConnection, deadline: Deadline) -> Broker
 
 
 def _first_answer(
-    settings: ClientSettings, ask: Callable[[ConnectionPool, BrokerConnection, Deadline], Answer]
+    settings: ClientSettings, ask: Callable[[ConnectionPool, BrokerConnection, Deadline], Answer], deadline: Deadline
 ) -> Answer:
-    deadline = Deadline(settings.api_timeout_ms, setting="default.api.timeout.ms")
     pool = ConnectionPool(settings)
     last_error: RemoteError | None = None
     try:

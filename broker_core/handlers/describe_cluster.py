@@ -1,4 +1,4 @@
-"""DescribeCluster (60), versions 0 to 2: the cluster's id, its controller and its brokers.
+"""DescribeCluster (60), versions 0 to 2: the cluster's id, its controller and its brokers, fenced ones if asked for.
 
 Left out on purpose: controller endpoints (endpoint type 2), which a combined node does not have.
 """
@@ -32,13 +32,15 @@ def handle(call: Call) -> None:
         operations = 0
         if call.is_allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
             operations = operations_bit_field(call.allowed_operations(ResourceType.CLUSTER))
+    cluster = call.node.cluster
+    fenced = cluster.fenced_brokers if call.request_field("include_fenced_brokers", False) else ()
     call.respond(
         endpoint_type=_BROKERS,
-        cluster_id=call.node.cluster.cluster_id,
-        controller_id=call.node.cluster.controller,
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller,
         brokers=[
-            {"broker_id": each, "rack": call.node.cluster.rack_of(each)} | place_of(call, each)
-            for each in call.node.cluster.brokers
+            {"broker_id": each, "rack": cluster.rack_of(each), "is_fenced": each in fenced} | place_of(call, each)
+            for each in sorted((*cluster.brokers, *fenced))
         ],
         cluster_authorized_operations=operations,
     )

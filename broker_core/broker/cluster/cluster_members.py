@@ -28,8 +28,11 @@ class ClusterMembers:
 
     @property
     def brokers(self) -> Sequence[int]:
-        """Those that are not fenced."""
         return sorted(number for number, broker in self._registered().items() if not broker.fenced)
+
+    @property
+    def fenced_brokers(self) -> Sequence[int]:
+        return sorted(number for number, broker in self._registered().items() if broker.fenced)
 
     def leader_of(self, partition: TopicPartition) -> PartitionLeadership:
         image = self._image_now()

@@ -1,7 +1,13 @@
 """`streamlog quorum …`."""
 
 import pytest
-from support.brokers.scripted_controller import CLUSTER_ID, DESCRIBE_CLUSTER, ScriptedController
+from kio.schema.errors import ErrorCode
+from support.brokers.scripted_controller import (
+    CLUSTER_ID,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_QUORUM,
+    ScriptedController,
+)
 
 
 @pytest.fixture
@@ -32,12 +38,44 @@ def test_a_controller_that_does_not_lead_is_asked_for_the_leader_which_then_answ
     assert (described["leader_id"], described["leader_epoch"], described["high_watermark"]) == (1, 9, 90)
 
 
-def test_a_controller_that_knows_no_leader_is_reported(quorum, controller):
+def test_a_controller_that_knows_no_leader_is_asked_again_and_reported_when_the_time_is_over(
+    quorum, controller, tmp_path
+):
+    (tmp_path / "client.properties").write_text("default.api.timeout.ms=300\nrequest.timeout.ms=300\n")
+    asked = []
+
+    def describe_without_leader(request):
+        asked.append(request)
+        return ScriptedController._cluster(controller, request)
+
     with ScriptedController(leader=controller) as follower:
-        follower.script(DESCRIBE_CLUSTER, lambda request: ScriptedController._cluster(controller, request))
-        refused = quorum("describe", "--bootstrap-controller", follower.address)
+        follower.script(DESCRIBE_CLUSTER, describe_without_leader)
+        words = ("describe", "--bootstrap-controller", follower.address)
+        refused = quorum(*words, "--command-config", tmp_path / "client.properties")
     assert refused.status == 1
     assert "another node leads" in refused.err
+    assert len(asked) > 1
+
+
+def test_a_broker_whose_controller_was_just_replaced_is_asked_again(quorum, controller):
+    is_elected = False
+
+    def say_that_it_is_a_broker(request):
+        nonlocal is_elected
+        is_elected = True
+        fields = {"error_code": ErrorCode.mismatched_endpoint_type, "error_message": "a broker", "cluster_id": ""}
+        return controller._answer_as(request, **fields, controller_id=-1, brokers=[], endpoint_type=1)
+
+    with ScriptedController(leader=controller) as broker:
+        refuse = broker._describe
+        broker.script(
+            DESCRIBE_QUORUM,
+            lambda request: ScriptedController._describe(controller, request) if is_elected else refuse(request),
+        )
+        broker.script(DESCRIBE_CLUSTER, say_that_it_is_a_broker)
+        described = quorum("describe", "--bootstrap-server", broker.address, "--json")
+    assert is_elected
+    assert described.json["leader_id"] == 1
 
 
 def test_an_address_is_required(quorum):

@@ -56,7 +56,7 @@ def members(image):
 
 
 def test_brokers_are_those_that_are_not_fenced_and_requests_for_the_controller_come_here(members):
-    assert (members.brokers, members.controller) == ([1, 2], 2)
+    assert (members.brokers, members.fenced_brokers, members.controller) == ([1, 2], [3], 2)
 
 
 def test_a_fenced_broker_names_another_one_for_requests_to_the_controller(image):
