@@ -284,13 +284,7 @@ class BrokerNode:
         )
         self.groups = self._coordinators.groups
         self.transactions = self._coordinators.transactions
-        self.authorizer = None
-        if config.has_authorizer:
-            self.authorizer = Authorizer(
-                lambda: self.topics.image.access_control,
-                super_users=config.super_users,
-                allow_if_no_rules=config.allow_everyone_if_no_acl_found,
-            )
+        self.authorizer = config.access.authorizer(lambda: self.topics.image.access_control)
 
     def _new_topics(self, directory: NodeDirectory, image: MetadataImage) -> TopicStore:
         return TopicStore(

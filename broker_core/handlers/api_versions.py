@@ -14,8 +14,8 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
+from broker_core.controller.requests.registry import FORWARDED
 from broker_core.handlers.call import Call
-from broker_core.handlers.forwarding import FORWARDED_VERSIONS
 from broker_core.metadata.metadata_version import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
 from broker_core.protocol.api_table import ApiKey, message_types
 from broker_core.protocol.message_builder import build
@@ -60,7 +60,7 @@ def _served(call: Call) -> list[dict[str, int]]:
     """In a cluster with what the controller answers."""
     served: dict[int, range] = {int(key): versions for key, versions in SERVED_VERSIONS.items()}
     if call.node.controller is not None:
-        served |= FORWARDED_VERSIONS
+        served |= FORWARDED
     return [
         {"api_key": key, "min_version": versions[0], "max_version": versions[-1]}
         for key, versions in sorted(served.items())

@@ -120,6 +120,7 @@ class _Fetch:
         reads_followers = not self._is_follower and call.version >= FIRST_VERSION_WITH_FOLLOWERS
         self._replica_of = replicas.get_readable if reads_followers else replicas.get
         self._may_read: dict[str, bool] = {}
+        self._may_follow: bool | None = None
         # A topic that is deleted while this waits gets the error of a deleted topic, not of an unknown id.
         self._names = {key: _topic_name(call, key) for key in context.wanted}
 
@@ -291,6 +292,11 @@ class _Fetch:
         return None if name is None else TopicPartition(name, key.number)
 
     def _is_readable(self, name: str) -> bool:
+        """A follower needs CLUSTER_ACTION, and nothing on the topic."""
+        if self._is_follower:
+            if self._may_follow is None:
+                self._may_follow = self._call.is_allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+            return self._may_follow
         if name not in self._may_read:
             self._may_read[name] = self._call.is_allowed(Operation.READ, ResourceType.TOPIC, name)
         return self._may_read[name]

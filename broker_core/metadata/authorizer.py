@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from broker_core.metadata.access_control_list import AccessControlList, RulesByPrincipal
@@ -42,6 +43,20 @@ _ALLOWED_BY: Final = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessSettings:
+    """Whether there is an authorizer, and its settings."""
+
+    is_enforced: bool = False
+    super_users: frozenset[str] = frozenset()
+    allow_if_no_rules: bool = False
+
+    def authorizer(self, rules: Callable[[], AccessControlList]) -> Authorizer | None:
+        if not self.is_enforced:
+            return None
+        return Authorizer(rules, super_users=self.super_users, allow_if_no_rules=self.allow_if_no_rules)
+
+
 class Authorizer:
     """`rules` returns the current list. `principal` is like "User:alice", `host` an address as text."""
 
@@ -55,6 +70,9 @@ class Authorizer:
         self._rules = rules
         self._super_users = frozenset(super_users)
         self._allow_if_no_rules = allow_if_no_rules
+
+    def is_super_user(self, principal: str) -> bool:
+        return principal in self._super_users
 
     def authorize(
         self,

@@ -36,7 +36,7 @@ def controllers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("controllers")
     with (
         RealQuorum(folder / "theirs", node_count=1, settings=AUTHORIZER) as theirs,
-        OurQuorum(folder / "ours", node_count=1) as ours,
+        OurQuorum(folder / "ours", node_count=1, settings=AUTHORIZER) as ours,
     ):
         ours.start()
         with RealBrokers(

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final
 
+from broker_core.broker.settings.access_settings import access_settings
 from broker_core.broker.settings.broker_settings import BROKER_SETTINGS, RACK_AWARE_SELECTOR
 from broker_core.broker.settings.idle_settings import IDLE_SETTINGS, REFUSED_UNLESS_DEFAULT, IdleSetting
 from broker_core.broker.settings.listener_settings import Listener, parse_listeners
 from broker_core.broker.settings.setting_layers import NO_SETTINGS, SettingLayers, base_name
-from broker_core.metadata.authorizer import parse_super_users
+from broker_core.metadata.authorizer import AccessSettings
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.limits import MAX_UNAUTHENTICATED_FRAME_BYTES
@@ -33,7 +34,6 @@ from broker_core.model.topic_settings import IDLE_TOPIC_SETTINGS
 DEFAULT_NODE_ID: Final = 1
 _MIN_DEDUPE_BYTES: Final = 1024 * 1024
 """Kafka's minimum, for one cleaner thread."""
-STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +111,7 @@ class BrokerConfig:
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
 
     sasl_server_max_receive_size: int = MAX_UNAUTHENTICATED_FRAME_BYTES
-    has_authorizer: bool = False
-    """authorizer.class.name"""
-    super_users: frozenset[str] = frozenset()
-    allow_everyone_if_no_acl_found: bool = False
+    access: AccessSettings = field(default_factory=AccessSettings)
 
     @property
     def has_near_replicas(self) -> bool:
@@ -163,8 +160,7 @@ def parse_broker_config(
     values["metrics_listener"] = _metrics_listener(given, complaints)
     values["max_connections_per_ip_overrides"] = _overrides_by_address(given, complaints)
     values["topic_defaults"] = _topic_defaults(given, parsed, complaints)
-    values["has_authorizer"] = _has_authorizer(given, complaints)
-    values["super_users"] = _super_users(given, complaints)
+    values["access"] = access_settings(given, complaints)
     values["listeners"] = parse_listeners(given, complaints, of_file=of_file)
     _check_the_rest(given, parsed, complaints)
     if complaints:
@@ -257,21 +253,6 @@ def _topic_defaults(given: Mapping[str, str], parsed: Mapping[str, Any], complai
         complaints.append(error.message)
     expiration_ms = parsed.get("producer.id.expiration.ms", PRODUCER_ID_EXPIRATION_MS)
     return TopicDefaults(configs=MappingProxyType(found), producer_id_expiration_ms=expiration_ms)
-
-
-def _has_authorizer(given: Mapping[str, str], complaints: list[str]) -> bool:
-    name = given.get("authorizer.class.name", "")
-    if name not in ("", STANDARD_AUTHORIZER):
-        complaints.append(f"authorizer.class.name={name} is not supported; it can be {STANDARD_AUTHORIZER} or empty")
-    return name == STANDARD_AUTHORIZER
-
-
-def _super_users(given: Mapping[str, str], complaints: list[str]) -> frozenset[str]:
-    try:
-        return parse_super_users(given.get("super.users", ""))
-    except InvalidConfigError as error:
-        complaints.append(error.message)
-        return frozenset()
 
 
 def _check_the_rest(given: Mapping[str, str], parsed: Mapping[str, Any], complaints: list[str]) -> None:

@@ -1,8 +1,7 @@
 """DescribeAcls (29), CreateAcls (30) and DeleteAcls (31), versions 1 to 3: the access rules of the cluster.
 
-They are stored for brokers, whose authorizers enforce them; this controller has no authorizer. A request that comes
-to it directly is carried out, as all others are. One that a broker forwards (`envelope`) must be allowed by the rules
-themselves: its principal needs ALTER on the cluster. Otherwise every client of a broker could allow itself everything.
+Brokers and controllers with an authorizer enforce them, each by its own copy of the metadata log. Who may show and
+change them is decided before (`access`): DESCRIBE and ALTER on the cluster.
 """
 
 from __future__ import annotations

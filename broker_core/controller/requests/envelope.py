@@ -5,25 +5,24 @@
       sealed.message                              ── Envelope ──►     request_in(message), forwarded_api(request)
       sealed.answer_in(response)                  ◄─────────────
 
-Only requests that may be forwarded are in one. There is no authorizer, and the principal is not looked at, but for the
-requests that change access rules, see `access_control`, and those that count against a quota, see `mutation_limits`.
+Only requests that may be forwarded are in one. What the client may do is decided by its own principal and address
+(`access`), not by those of the broker, which needs CLUSTER_ACTION to send envelopes at all; and by its quota, see
+`mutation_limits`.
 """
 
 from __future__ import annotations
 
 import struct
 from datetime import timedelta
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
 from broker_core.controller.cluster_controller import ClusterController
 from broker_core.controller.requests.controller_api import ControllerApi, Planned, Values
-from broker_core.controller.requests.registry import CONTROLLER_APIS, IN_ENVELOPES
+from broker_core.controller.requests.registry import IN_ENVELOPES
 from broker_core.coordinator.contract import CoordinatorResult
-from broker_core.metadata.authorizer import Authorizer
-from broker_core.model.access_control import CLUSTER_NAME, Operation, ResourceType
 from broker_core.model.exceptions import MalformedMessageError, RequestRefusedError
 from broker_core.model.limits import MAX_RESPONSE_FRAME_BYTES
 from broker_core.protocol.api_table import message_types
@@ -36,11 +35,8 @@ from broker_core.quota.quota_table import QuotaClient
 ENVELOPE: Final = 58
 _LENGTH: Final = struct.Struct(">i")
 _VERSION: Final = struct.Struct(">h")
-_NEED_ALTER: Final = frozenset({30, 31})
-"""CreateAcls and DeleteAcls."""
 FIRST_STRICT_VERSION: Final = {19: 6, 20: 5, 37: 3}
 """CreateTopics, DeleteTopics, CreatePartitions: from here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
-_NOBODY: Final = "User:ANONYMOUS"
 
 
 class ForwardedRequest(Request):
@@ -51,8 +47,8 @@ class ForwardedRequest(Request):
 
 
 def request_in(message: Any) -> ForwardedRequest:
-    """Raises RequestRefusedError with UNSUPPORTED_VERSION, so that the client asks for versions again, or
-    INVALID_REQUEST."""
+    """Raises RequestRefusedError with UNSUPPORTED_VERSION, so that the client asks for versions again,
+    PRINCIPAL_DESERIALIZATION_FAILURE or INVALID_REQUEST."""
     content = bytes(message.request_data)
     side = ServerSide(max_frame_bytes=max(len(content), 1))
     side.receive_data(_LENGTH.pack(len(content)) + content)
@@ -67,33 +63,26 @@ def request_in(message: Any) -> ForwardedRequest:
             f"version {request.api_version} is not supported", error_code=ErrorCode.unsupported_version
         )
     forwarded = ForwardedRequest(*request)
-    if request.api_key in _NEED_ALTER:
-        forwarded.principal = _principal_in(message)
-        forwarded.host = _host_in(message)
-    elif request.api_key in FIRST_STRICT_VERSION:
-        forwarded.principal = _principal_or_nobody(message)
+    forwarded.principal, forwarded.host = _principal_in(message), _host_in(message)
     return forwarded
 
 
-def forwarded_api(request: ForwardedRequest) -> ControllerApi:
-    """Plans and refuses what is in an envelope, with answers that are envelopes. That this node is not the active
-    controller is told to the broker, which then asks another one; its client hears nothing of it."""
-    api = CONTROLLER_APIS[request.api_key]
+def forwarded_api(request: ForwardedRequest, api: ControllerApi) -> ControllerApi:
+    """Plans and refuses what is in an envelope as `api` does, with answers that are envelopes. That this node is not
+    the active controller is told to the broker, which then asks another one; its client hears nothing of it."""
     answer_type = message_types(request.api_key, request.api_version).response
 
     def plan(controller: ClusterController, message: Any, now_ms: int) -> Planned:
-        if request.api_key in _NEED_ALTER:
-            _require_alter(controller, request)
         if request.api_key in FIRST_STRICT_VERSION:
             result = _plan_within_quota(controller, request, api, now_ms)
         else:
             result = api.plan(controller, message, now_ms)
-        return CoordinatorResult(records=result.records, reply=sealed(request, build(answer_type, result.reply)))
+        return CoordinatorResult(records=result.records, reply=sealed_answer(request, build(answer_type, result.reply)))
 
     def refuse(message: Any, error_code: ErrorCode, text: str) -> Values:
         if error_code is ErrorCode.not_controller:
             return {"error_code": error_code}
-        return sealed(request, build(answer_type, api.refuse(message, error_code, text)))
+        return sealed_answer(request, build(answer_type, api.refuse(message, error_code, text)))
 
     return ControllerApi(key=api.key, versions=api.versions, plan=plan, refuse=refuse)
 
@@ -128,7 +117,7 @@ class SealedRequest:
         fields = {
             "request_data": framed[_LENGTH.size :],
             "request_principal": _VERSION.pack(0) + b"".join(bytes(part) for part in encode(who)),
-            "client_host_address": ip_address(host).packed,
+            "client_host_address": ip_address(host.partition("%")[0]).packed,
         }
         self.message = build(message_types(ENVELOPE, 0).request, fields)
 
@@ -141,14 +130,6 @@ class SealedRequest:
         answer = self._side.next_response()
         assert answer is not None, "a whole frame was received"
         return answer.message
-
-
-def _principal_or_nobody(message: Any) -> str:
-    """As whom a quota counts it: an unknown form of the principal is no reason to refuse the request."""
-    try:
-        return _principal_in(message)
-    except RequestRefusedError:
-        return _NOBODY
 
 
 def _principal_in(message: Any) -> str:
@@ -169,22 +150,14 @@ def _principal_in(message: Any) -> str:
 
 def _host_in(message: Any) -> str:
     try:
-        return str(ip_address(bytes(message.client_host_address)))
+        address = ip_address(bytes(message.client_host_address))
     except ValueError as error:
         raise RequestRefusedError("the client's address is none", error_code=ErrorCode.invalid_request) from error
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address)
 
 
-def _require_alter(controller: ClusterController, request: ForwardedRequest) -> None:
-    authorizer = Authorizer(lambda: controller.image.access_control)
-    if not authorizer.authorize(request.principal, request.host, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise RequestRefusedError(
-            f"{request.principal} needs an access rule for ALTER on the cluster; the first one is made at the "
-            "controllers (--bootstrap-controller)",
-            error_code=ErrorCode.cluster_authorization_failed,
-        )
-
-
-def sealed(request: Request, answer: Any) -> Values:
-    """The envelope with the answer to the request in it."""
+def sealed_answer(request: Request, answer: Any) -> Values:
+    """The fields of the envelope that an answer goes back in."""
     buffers, _ = response_frame(request, answer)
     return {"response_data": b"".join(bytes(part) for part in buffers)[_LENGTH.size :]}

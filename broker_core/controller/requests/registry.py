@@ -51,15 +51,14 @@ CONTROLLER_APIS: Final[Mapping[int, ControllerApi]] = {
     )
 }
 
-FORWARDED: Final = frozenset({19, 20, 33, 37, 43, 44, 45, 46, 49, 51, 64})
-"""What a broker of ours sends on for its clients, as it came."""
-
 QUORUM_APIS: Final[Mapping[int, range]] = {55: range(3), 80: range(2), 81: range(1)}
 """What the quorum itself answers, and brokers send on: DescribeQuorum, AddRaftVoter, RemoveRaftVoter."""
 
-IN_ENVELOPES: Final = {
-    **{key: CONTROLLER_APIS[key].versions for key in FORWARDED | {30, 31, 57}},
+FORWARDED: Final[Mapping[int, range]] = {
+    **{key: CONTROLLER_APIS[key].versions for key in (19, 20, 30, 31, 33, 37, 43, 44, 45, 46, 49, 51, 64)},
     **QUORUM_APIS,
 }
-"""What Kafka's brokers send on, with the client's name: access rules are changed for known clients only. A broker of
-ours does not offer changes of features yet."""
+"""What a broker of ours sends on for its clients, in envelopes with their names; with versions."""
+
+IN_ENVELOPES: Final[Mapping[int, range]] = {**FORWARDED, 57: CONTROLLER_APIS[57].versions}
+"""What Kafka's brokers send on. A broker of ours does not offer changes of features yet."""

@@ -99,7 +99,7 @@ class ControllerSession:
                     await self._ask(connection, asked)
             except (*NO_ANSWER, TimeoutError) as error:
                 _log.info("node=%d: controller %s does not answer: %r", *(self._node_id, connection.address, error))
-                connection.close()
+                connection.give_up()
                 self.lifecycle.on_no_answer(self._clock.now_ms())
 
     @property

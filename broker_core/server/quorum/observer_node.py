@@ -232,7 +232,8 @@ class ObserverNode:
         """An answer that is still awaited is given up, and its connection with it."""
         if self._asking is not None and not self._asking.done():
             self._asking.cancel()
-            self._hang_up()
+            if self._peer is not None:
+                self._peer.give_up()
         if self._peer is None or self._peer.address != send.to:
             self._hang_up()
             self._peer = PeerConnection(send.to, self.dialer)

@@ -49,6 +49,11 @@ class PeerDialer:
         self.security = security or LinkSecurity()
         self._complaints: dict[BrokerAddress, _Complaint] = {}
 
+    @property
+    def is_secured(self) -> bool:
+        """By TLS or a login."""
+        return self.security.tls is not None or self.security.sasl is not None
+
     async def open(self, address: BrokerAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection without a login. Raises OSError, BrokerUnavailableError and AuthenticationError."""
         await self._wait_for_turn(address)

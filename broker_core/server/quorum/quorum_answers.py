@@ -25,10 +25,14 @@ from broker_core.raft.voter_set import KRAFT_VERSION_FEATURE
 from broker_core.server.quorum.quorum_node import QuorumNode
 
 API_VERSIONS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 18, 55, 60
+_SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
+LOGIN_APIS: Final = {_SASL_HANDSHAKE: range(2), _SASL_AUTHENTICATE: range(3)}
+"""A listener with logins answers them before they get here."""
 SERVED_BY_CONTROLLERS: Final[Mapping[int, range]] = {
     **{int(key): versions for key, versions in VOTER_VERSIONS.items()},
     **{key: api.versions for key, api in CONTROLLER_APIS.items()},
     ENVELOPE: range(1),
+    **LOGIN_APIS,
     API_VERSIONS: range(5),
     DESCRIBE_QUORUM: range(3),
     DESCRIBE_CLUSTER: range(3),

@@ -317,11 +317,11 @@ class QuorumNode:
     # Network
 
     def _send(self, effect: SendRequest) -> None:
-        earlier = self._asking.get(effect.to)
+        earlier, peer = self._asking.get(effect.to), self._peers.get(effect.to)
         if earlier is not None and not earlier.done():
             earlier.cancel()
-            self._peers.pop(effect.to).close()
-        peer = self._peers.get(effect.to)
+            if peer is not None:
+                peer.give_up()
         if peer is None or peer.address != effect.address:
             if peer is not None:
                 peer.close()

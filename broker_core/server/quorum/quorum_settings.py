@@ -10,6 +10,7 @@ controller.quorum.fetch.timeout.ms, .election.timeout.ms, .election.backoff.max.
 .retry.backoff.ms
 listener.security.protocol.map, sasl.mechanism.controller.protocol, listener.name.<name>.*, sasl.*, ssl.*   of the
 controller listener: its own side and how this node connects to others (broker/settings/link_security)
+authorizer.class.name, super.users, allow.everyone.if.no.acl.found
 metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms, metadata.max.idle.interval.ms
 num.partitions, default.replication.factor, min.insync.replicas, unclean.leader.election.enable,
 broker.session.timeout.ms, auto.leader.rebalance.enable, leader.imbalance.check.interval.seconds,
@@ -23,10 +24,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from broker_core.broker.settings.access_settings import access_settings
 from broker_core.broker.settings.link_security import LinkSecurity, controller_listener_name, links_to_controllers
 from broker_core.broker.settings.listener_settings import Listener, controller_listener, own_controller_listener
 from broker_core.controller.cluster_controller import ControllerTimings
 from broker_core.controller.cluster_facts import ClusterDefaults
+from broker_core.metadata.authorizer import AccessSettings
 from broker_core.model.client_settings import BrokerAddress, parse_client_settings
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.setting_parsers import boolean, int_parser, invalid_value, items_of
@@ -87,6 +90,7 @@ class QuorumSettings:
     joins_by_itself: bool = False
     listener: Listener
     links: LinkSecurity
+    access: AccessSettings
     log_dir: str
     timings: QuorumTimings
     snapshot_bytes: int = 20 * 1024 * 1024
@@ -117,7 +121,7 @@ def parse_quorum_settings(given: Mapping[str, str], *, is_broker: bool = False) 
     voters, bootstrap = _known_controllers(given)
     if voters and node_id not in voters:
         raise InvalidConfigError(f"node.id is {node_id}, which is not among {VOTERS}", setting="node.id")
-    listener, links = _security(given, voters, node_id)
+    listener, links, access = _security(given, voters, node_id)
     timings = {field: _number(given, setting, at_least=1) for setting, field in _TIMINGS.items() if setting in given}
     return QuorumSettings(
         node_id=node_id,
@@ -126,6 +130,7 @@ def parse_quorum_settings(given: Mapping[str, str], *, is_broker: bool = False) 
         joins_by_itself=_flag(given, _AUTO_JOIN, default=False),
         listener=listener,
         links=links,
+        access=access,
         log_dir=_log_dir(given),
         timings=QuorumTimings(**timings),
         defaults=_cluster_defaults(given),
@@ -186,9 +191,6 @@ def _refuse_what_is_not_there(given: Mapping[str, str], *, is_broker: bool) -> N
     roles = items_of(given.get("process.roles", "controller"))
     if set(roles) - {"controller"} != ({"broker"} if is_broker else set()):
         raise invalid_value("process.roles", given["process.roles"], "a node of the quorum is a controller only")
-    if given.get("authorizer.class.name", "").strip():
-        name = "authorizer.class.name"
-        raise invalid_value(name, given[name], "controllers have no authorizer here: everything would be allowed")
 
 
 def _known_controllers(given: Mapping[str, str]) -> tuple[dict[int, BrokerAddress], tuple[BrokerAddress, ...]]:
@@ -205,8 +207,8 @@ def _known_controllers(given: Mapping[str, str]) -> tuple[dict[int, BrokerAddres
 
 def _security(
     given: Mapping[str, str], voters: Mapping[int, BrokerAddress], node_id: int
-) -> tuple[Listener, LinkSecurity]:
-    """Of the controller listener; and how this node connects to those of others."""
+) -> tuple[Listener, LinkSecurity, AccessSettings]:
+    """Of the controller listener; how this node connects to those of others; who may do what here."""
     complaints: list[str] = []
     name = controller_listener_name(given)
     if node_id in voters:
@@ -220,9 +222,10 @@ def _security(
             "SCRAM, whose users are in the log that they have to elect a leader for; use PLAIN with TLS, or SSL with "
             "ssl.client.auth=required. Brokers may log in at controllers by SCRAM."
         )
+    access = access_settings(given, complaints)
     if complaints or listener is None:
         raise InvalidConfigError("; ".join(complaints), complaints=tuple(complaints))
-    return listener, links
+    return listener, links, access
 
 
 def parse_bootstrap(text: str) -> tuple[BrokerAddress, ...]:

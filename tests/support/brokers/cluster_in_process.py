@@ -107,6 +107,11 @@ class ClusterInProcess:
         ids = {server.source.node.voter.election.leader_id for server in self.servers.values()}
         return ids.pop() if len(ids) == 1 else -1
 
+    def override(self, setting, value):
+        """Of nodes that start from now on; returns the value before."""
+        before, self._settings = self._settings.get(setting), {**self._settings, setting: value}
+        return before
+
     def on_loop(self, question):
         """The answer of a function that reads state of the loop."""
 

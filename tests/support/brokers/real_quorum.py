@@ -31,13 +31,23 @@ def kafkas_format(configuration, cluster_id, *options):
 class RealQuorum:
     """Formatted when made; `start()` starts all nodes at once. A context manager that kills what still runs."""
 
-    def __init__(self, folder: Path, *, node_count=3, is_dynamic=False, settings=(), format_with=kafkas_format):
-        """`format_with`: called with a node's settings file, the cluster and options of kafka-storage."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        node_count=3,
+        is_dynamic=False,
+        settings=(),
+        format_with=kafkas_format,
+        sasl_listener="SASL_PLAINTEXT",
+    ):
+        """`sasl_listener`: the name of that with logins, whose protocol is in `settings` if it is another one.
+        `format_with`: called with a node's settings file, the cluster and options of kafka-storage."""
         self.folder, self._format = folder, format_with
         self.node_ids = range(1, node_count + 1)
         ports = iter(free_ports(3 * node_count))
         self.ports = {
-            n: {name: next(ports) for name in ("PLAINTEXT", "SASL_PLAINTEXT", "CONTROLLER")} for n in self.node_ids
+            n: {name: next(ports) for name in ("PLAINTEXT", sasl_listener, "CONTROLLER")} for n in self.node_ids
         }
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._is_dynamic, self._settings = is_dynamic, settings

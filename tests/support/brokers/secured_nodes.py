@@ -28,6 +28,9 @@ def secured_settings(*, has_authorizer=True):
         "sasl.mechanism.controller.protocol": "PLAIN",
         "listener.name.sasl_ssl.plain.sasl.jaas.config": plain_logins(),
         "listener.name.controller.plain.sasl.jaas.config": plain_logins(),
+        # Kafka wants one for each mechanism.
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+        "listener.name.controller.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(PEMS / "broker.pem"),
         "ssl.truststore.type": "PEM",

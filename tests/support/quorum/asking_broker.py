@@ -92,7 +92,8 @@ class AskingBroker:
         client = ClientSide(client_id="client", max_frame_bytes=10**8)
         client.send_request(build(message_types(key, version).request, values))
         content = b"".join(bytes(part) for part in client.data_to_send())[4:]
-        envelope = {"request_data": content, "request_principal": b"", "client_host_address": b"\x7f\0\0\1"}
+        anonymous = b"\0\0\x05User\x0aANONYMOUS\0\0"
+        envelope = {"request_data": content, "request_principal": anonymous, "client_host_address": b"\x7f\0\0\1"}
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             for port in self.ports:

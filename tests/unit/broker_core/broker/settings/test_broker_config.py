@@ -43,7 +43,8 @@ def test_every_setting_of_the_table_is_used():
     of_topics = {name for names in TOPIC_SYNONYMS.values() for name in names}
     of_listeners = {name for name in BROKER_SETTINGS if name.startswith(("ssl.", "sasl.", "listener."))}
     by_hand = {
-        "advertised.listeners", "authorizer.class.name", "broker.id", "controller.listener.names", "log.dirs",
+        "advertised.listeners", "allow.everyone.if.no.acl.found", "authorizer.class.name", "broker.id",
+        "controller.listener.names", "log.dirs", "super.users",
     }  # fmt: skip
     assert BROKER_SETTINGS.keys() - attributes - of_topics - of_listeners == by_hand
 

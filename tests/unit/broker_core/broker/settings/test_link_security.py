@@ -59,8 +59,8 @@ def test_the_protocol_between_brokers_names_the_listener_of_that_name():
             "must be among sasl.enabled.mechanisms",
         ),
         (
-            {"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512"},
-            r"set listener\.name\.sasl_ssl\.scram-sha-512\.sasl\.jaas\.config",
+            {"sasl.enabled.mechanisms": "SCRAM-SHA-256", "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"},
+            r"set listener\.name\.sasl_ssl\.scram-sha-256\.sasl\.jaas\.config",
         ),
         (
             {"listener.name.sasl_ssl.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_a="b";'},

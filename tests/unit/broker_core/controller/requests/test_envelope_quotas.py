@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 from support.controller.small_cluster import SmallCluster
 
 from broker_core.controller.requests.envelope import ENVELOPE, SealedRequest, forwarded_api, request_in
+from broker_core.controller.requests.registry import CONTROLLER_APIS
 from broker_core.metadata.metadata_records import ClientQuotaRecord, EntityData
 from broker_core.model.exceptions import RequestRefusedError
 from broker_core.protocol.api_table import message_types
@@ -30,7 +31,7 @@ def sealed_creation(name, partition_count, *, version=7, principal="User:ann", c
 def create(cluster, sealed, now_ms=0):
     """(error, ms of throttling) of the topic, as the broker reads it."""
     inner = request_in(sealed.message)
-    result = forwarded_api(inner).plan(cluster.controller, inner.message, now_ms)
+    result = forwarded_api(inner, CONTROLLER_APIS[inner.api_key]).plan(cluster.controller, inner.message, now_ms)
     for record in result.records:
         cluster.controller.image.replay(record)
     answer = sealed.answer_in(build(message_types(ENVELOPE, 0).response, result.reply))
@@ -63,11 +64,12 @@ def test_an_old_client_s_partitions_are_created_and_it_is_throttled(cluster):
     assert create(cluster, sealed_creation("a", 13, version=5)) == ("none", 2_000)
 
 
-def test_whom_a_broker_does_not_name_counts_as_anonymous():
+def test_what_comes_without_a_client_is_not_opened():
     sealed = sealed_creation("t2", 30)
     nameless = replace(sealed.message, request_principal=b"")
-    inner = request_in(nameless)
-    assert inner.principal == "User:ANONYMOUS"
+    with pytest.raises(RequestRefusedError) as refused:
+        request_in(nameless)
+    assert refused.value.error_code is ErrorCode.principal_deserialization_failure
 
 
 def test_the_controller_s_own_refusals_reach_the_broker():

@@ -144,6 +144,54 @@ def test_a_peer_that_is_away_is_tried_without_a_pause_and_without_a_word(caplog)
     assert not [record for record in caplog.records if record.name.endswith("peer_dialer")]
 
 
+class CountedDialer(PeerDialer):
+    count = 0
+
+    async def open(self, address):
+        self.count += 1
+        return await super().open(address)
+
+
+def test_more_urgent_requests_do_not_begin_the_handshake_and_the_login_again(controller):
+    # A busy machine needs longer for them than a candidate waits for votes: the quorum had no leader for ever.
+    async def run():
+        dialer = CountedDialer(RIGHT)
+        connection = PeerConnection(controller, dialer)
+        for _ in range(5):
+            asking = asyncio.ensure_future(ask(connection))
+            await asyncio.sleep(0)
+            asking.cancel()
+            connection.give_up()
+            await asyncio.wait([asking])
+            assert asking.cancelled()
+        answer = await ask(connection)
+        assert (answer.error_code, dialer.count) == (ErrorCode.none, 1)
+        # The answer to what is under way may come any time: it is not that of the next request.
+        asking = asyncio.ensure_future(ask(connection))
+        await asyncio.sleep(0)
+        asking.cancel()
+        connection.give_up()
+        answer = await ask(connection)
+        connection.close()
+        assert (answer.error_code, dialer.count) == (ErrorCode.none, 2)
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_is_closed_while_it_opens_says_so(controller):
+    async def run():
+        connection = PeerConnection(controller, PeerDialer(RIGHT))
+        asking = asyncio.ensure_future(ask(connection))
+        await asyncio.sleep(0)
+        connection.close()
+        with pytest.raises(BrokerUnavailableError, match="closed by this side"):
+            await asking
+        assert (await ask(connection)).error_code is ErrorCode.none
+        connection.close()
+
+    asyncio.run(run())
+
+
 def test_a_certificate_that_is_replaced_is_used_by_both_sides_for_the_next_connection(controller, keystore, tmp_path):
     trusted = shutil.copy(PEMS / "authority.pem", tmp_path / "trusted.pem")
     security = replace(RIGHT, tls=TlsSettings(trust_path=str(trusted)))
