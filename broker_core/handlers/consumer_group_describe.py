@@ -27,17 +27,18 @@ _CLASSIC, _MODERN = 0, 1
 
 
 def handle(call: Call) -> None:
-    refusals, allowed = [], dict[str, None]()
-    for group_id in call.message.group_ids:
+    refusals, allowed = [], dict[int, str]()
+    # By their places: a group that is asked about twice is described twice, as Kafka does it.
+    for place, group_id in enumerate(call.message.group_ids):
         if not call.is_allowed(Operation.DESCRIBE, ResourceType.GROUP, group_id):
             refusals.append(_refusal(group_id, ErrorCode.group_authorization_failed))
         elif not group_id:
             refusals.append(_refusal(group_id, ErrorCode.invalid_group_id))
         else:
-            allowed[group_id] = None
+            allowed[place] = group_id
     gathered = GatheredAnswers(allowed, lambda answers: call.respond(groups=[*refusals, *answers.values()]))
-    for group_id in allowed:
-        _describe(call, group_id, partial(gathered.add, group_id))
+    for place, group_id in allowed.items():
+        _describe(call, group_id, partial(gathered.add, place))
 
 
 def _describe(call: Call, group_id: str, answer: Callable[[dict[str, Any]], None]) -> None:
