@@ -60,6 +60,16 @@ Features = Annotated[
         "--feature", "-f", metavar="NAME=LEVEL", help="The level of one feature; may be repeated.", show_default=False
     ),
 ]
+AddScram = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--add-scram",
+        "-S",
+        metavar="USER",
+        help="A user that the new cluster begins with, SCRAM-SHA-512=[name=alice,password=…]; may be repeated.",
+        show_default=False,
+    ),
+]
 
 
 @app.command(
@@ -80,6 +90,7 @@ def format_storage(
     ] = False,
     release_version: ReleaseVersion = None,
     feature: Features = None,
+    add_scram: AddScram = None,
 ) -> None:
     """Write what a node of a cluster needs in its directories before its first start, as Kafka's kafka-storage does.
 
@@ -105,7 +116,15 @@ def format_storage(
     except InvalidConfigError as error:
         raise UsageError(f"--initial-controllers: {error.message}") from error
     voters = FirstVoters(is_standalone=standalone, is_joining=no_initial_controllers, given=given)
-    _format(config, cluster_id, voters, ignores_formatted=ignore_formatted, release=release_version, levels=levels)
+    _format(
+        config,
+        cluster_id,
+        voters,
+        ignores_formatted=ignore_formatted,
+        release=release_version,
+        levels=levels,
+        users=add_scram or [],
+    )
 
 
 @app.command("random-uuid", epilog="Example: streamlog storage random-uuid")
@@ -125,9 +144,11 @@ def _format(
     ignores_formatted: bool,
     release: str | None,
     levels: dict[str, int],
+    users: list[str],
 ) -> None:
     from broker_core.cli.properties_file import read_properties
     from broker_core.controller.release_features import RELEASE_OF_LEVEL
+    from broker_core.log_directory.first_users import parse_first_user
     from broker_core.log_directory.format_plan import parse_format_settings, plan_format
     from broker_core.log_directory.storage_format import format_directories
     from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
@@ -136,9 +157,19 @@ def _format(
 
     entropy = SystemEntropy()
     try:
+        first = [parse_first_user(each, entropy=entropy) for each in users]
+    except InvalidConfigError as error:
+        raise UsageError(f"--add-scram: {error.message}") from error
+    try:
         node = parse_format_settings(read_properties(config))
         plan = plan_format(
-            node, cluster_id=cluster_id, first_voters=voters, release=release, levels=levels, entropy=entropy
+            node,
+            cluster_id=cluster_id,
+            first_voters=voters,
+            release=release,
+            levels=levels,
+            users=first,
+            entropy=entropy,
         )
     except InvalidConfigError as error:
         raise InvalidConfigError(f"{config}: {error.message}", **error.fields) from error

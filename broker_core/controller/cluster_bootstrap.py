@@ -1,4 +1,5 @@
-"""The first records of a new cluster: the levels of its features, as a new cluster of Kafka 4.3 has them.
+"""The first records of a new cluster: the levels of its features, as a new cluster of Kafka 4.3 has them, and its first
+users, if its directories were formatted with some.
 
 They are one metadata transaction: all of them take effect, or none. The default of min.insync.replicas stands in the
 log from the start, since eligible leader replicas depend on it.
@@ -6,7 +7,7 @@ log from the start, since eligible leader replicas depend on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from broker_core.controller.cluster_facts import MIN_INSYNC_REPLICAS
@@ -59,7 +60,7 @@ CONTROLLER_FEATURES: Final = (
 """The levels with which this version can be an active controller: their records are known, or none are written."""
 
 
-def bootstrap_records(*, min_insync_replicas: int) -> tuple[MetadataRecord, ...]:
+def bootstrap_records(*, min_insync_replicas: int, users: Sequence[MetadataRecord] = ()) -> tuple[MetadataRecord, ...]:
     return (
         BeginTransactionRecord(name="Bootstrap records"),
         *(FeatureLevelRecord(name=name, feature_level=level) for name, level in NEW_CLUSTER_FEATURES.items()),
@@ -69,5 +70,6 @@ def bootstrap_records(*, min_insync_replicas: int) -> tuple[MetadataRecord, ...]
             name=MIN_INSYNC_REPLICAS,
             value=str(min_insync_replicas),
         ),
+        *users,
         EndTransactionRecord(),
     )

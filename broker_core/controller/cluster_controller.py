@@ -91,7 +91,9 @@ class ClusterController:
         defaults: ClusterDefaults | None = None,
         timings: ControllerTimings | None = None,
         own_registration: MetadataRecord | None = None,
+        first_users: Sequence[MetadataRecord] = (),
     ) -> None:
+        """`first_users`: of a cluster that has no record yet."""
         self.facts = ClusterFacts(image, defaults or ClusterDefaults())
         self.cluster_id = cluster_id
         self.entropy = entropy
@@ -100,6 +102,7 @@ class ClusterController:
         self.mutations = MutationLimits(self.facts.defaults.mutation_window)
         self._timings = timings or ControllerTimings()
         self._own_registration = own_registration
+        self._first_users = first_users
         self._activated_at = self._committed = next_offset
         self._register_offsets: dict[int, int] = {}
         self._shutdown_offsets: dict[int, int] = {}
@@ -150,7 +153,7 @@ class ClusterController:
             self._append((AbortTransactionRecord(reason="the controller that began it is gone"),), now_ms)
         if self.image.metadata_version is None:
             minimum = self.facts.defaults.min_insync_replicas
-            self._append(bootstrap_records(min_insync_replicas=minimum), now_ms)
+            self._append(bootstrap_records(min_insync_replicas=minimum, users=self._first_users), now_ms)
         own = self._own_registration
         if own is not None and own not in self.image.registrations.controllers.values():
             self._append((own,), now_ms)

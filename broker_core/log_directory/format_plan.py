@@ -11,13 +11,14 @@ Rules are those of Kafka's StorageTool.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from broker_core.controller.release_features import levels_of_new_cluster
 from broker_core.metadata.controller import random_id
+from broker_core.metadata.metadata_records import UserScramCredentialRecord
 from broker_core.metadata.metadata_version import KRAFT_VERSION_FEATURE
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError
@@ -67,6 +68,7 @@ class FormatPlan:
     other_dirs: tuple[str, ...]
     voters: tuple[BootstrapVoter, ...]
     listener: str
+    users: tuple[UserScramCredentialRecord, ...] = ()
 
 
 def parse_format_settings(given: Mapping[str, str]) -> NodeToFormat:
@@ -105,9 +107,10 @@ def plan_format(
     first_voters: FirstVoters,
     release: str | None,
     levels: Mapping[str, int],
+    users: Sequence[UserScramCredentialRecord] = (),
     entropy: Entropy,
 ) -> FormatPlan:
-    """Raises InvalidConfigError."""
+    """`users` of SCRAM that a new cluster begins with. Raises InvalidConfigError."""
     if _CLUSTER_ID.fullmatch(cluster_id) is None:
         raise InvalidConfigError(f"{cluster_id!r} is no cluster id: streamlog storage random-uuid prints one")
     _check_voters(settings, first_voters)
@@ -129,6 +132,7 @@ def plan_format(
         other_dirs=settings.other_dirs,
         voters=voters,
         listener=settings.controller_listener,
+        users=tuple(users),
     )
 
 

@@ -20,7 +20,7 @@ from broker_core.log_directory.meta_properties import (
 from broker_core.log_directory.storage_format import BOOTSTRAP_FILE_NAME
 from broker_core.metadata.controller import random_id
 from broker_core.metadata.metadata_record_codec import decode_metadata_record
-from broker_core.metadata.metadata_records import FeatureLevelRecord, MetadataRecord
+from broker_core.metadata.metadata_records import FeatureLevelRecord, MetadataRecord, UserScramCredentialRecord
 from broker_core.model.exceptions import DirectoryFormatError
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC
 from broker_core.ports import Entropy, FileSystem
@@ -104,19 +104,29 @@ def _require_known_bootstrap(fs: FileSystem, log: QuorumLog, path: str) -> None:
     data = read_small_file(fs, f"{path}/{BOOTSTRAP_FILE_NAME}")
     if data is None or log.end_offset > 0:
         return
-    wanted = [
-        decode_metadata_record(record.value or b"")
-        for position, header in iter_headers(data)
-        if not header.is_control
-        for record in records_of(data, position)
-    ]
+    wanted = [each for each in _records_of(data) if not isinstance(each, UserScramCredentialRecord)]
     known = {FeatureLevelRecord(name=name, feature_level=level) for name, level in NEW_CLUSTER_FEATURES.items()}
     if set(wanted) != known:
         others = sorted(set(wanted) - known, key=repr) or sorted(known - set(wanted), key=repr)
         raise DirectoryFormatError(
             f"{path}/{BOOTSTRAP_FILE_NAME} asks for a new cluster that this version does not begin, first with "
-            f"{_shown(others[0])}: format it without --release-version, --feature and --add-scram"
+            f"{_shown(others[0])}: format it without --release-version and --feature"
         )
+
+
+def first_users(fs: FileSystem, path: str) -> tuple[UserScramCredentialRecord, ...]:
+    """Those that a new cluster begins with, if this directory was formatted with some (`first_users`)."""
+    data = read_small_file(fs, f"{path}/{BOOTSTRAP_FILE_NAME}") or b""
+    return tuple(each for each in _records_of(data) if isinstance(each, UserScramCredentialRecord))
+
+
+def _records_of(bootstrap: bytes) -> list[MetadataRecord]:
+    return [
+        decode_metadata_record(record.value or b"")
+        for position, header in iter_headers(bootstrap)
+        if not header.is_control
+        for record in records_of(bootstrap, position)
+    ]
 
 
 def _shown(record: MetadataRecord) -> str:

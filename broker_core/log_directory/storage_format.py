@@ -1,6 +1,6 @@
 """Writes what a Kafka node needs in its directories before its first start.
 
-<dir>/bootstrap.checkpoint      the first records of a new cluster: the levels of its features
+<dir>/bootstrap.checkpoint      the first records of a new cluster: the levels of its features, its first users
 <dir>/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint     only for dynamic voters, only where the
                                 metadata log is
 <dir>/meta.properties           cluster, node and directory: written last, so a format that was interrupted is
@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -18,7 +18,7 @@ from broker_core.log_directory.format_plan import FormatPlan
 from broker_core.log_directory.meta_properties import META_PROPERTIES_FILE_NAME, MetaProperties, decode_meta_properties
 from broker_core.metadata.controller import encode_id, random_id
 from broker_core.metadata.metadata_record_codec import encode_metadata_record
-from broker_core.metadata.metadata_records import FeatureLevelRecord
+from broker_core.metadata.metadata_records import FeatureLevelRecord, MetadataRecord, UserScramCredentialRecord
 from broker_core.metadata.metadata_version import METADATA_VERSION_FEATURE
 from broker_core.model.exceptions import DirectoryFormatError
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC
@@ -69,15 +69,19 @@ def format_directories(
     return done
 
 
-def build_bootstrap(levels: Mapping[str, int], *, now_ms: int) -> bytes:
+def build_bootstrap(
+    levels: Mapping[str, int], users: Sequence[UserScramCredentialRecord] = (), *, now_ms: int
+) -> bytes:
     """The content of bootstrap.checkpoint: features of level 0 are not in it."""
     content = bytearray(snapshot_header_batch(last_contained_ms=0, leader_epoch=0, timestamp_ms=now_ms))
-    records = [
-        Record(value=encode_metadata_record(FeatureLevelRecord(name=name, feature_level=level)), timestamp_ms=now_ms)
+    records: list[MetadataRecord] = [
+        FeatureLevelRecord(name=name, feature_level=level)
         for name, level in levels.items()
         if level > 0 or name == METADATA_VERSION_FEATURE
     ]
-    batch = build_batch(records, base_offset=read_header(content).next_offset, leader_epoch=0)
+    encoded = [encode_metadata_record(each) for each in (*records, *users)]
+    stored = [Record(value=value, timestamp_ms=now_ms) for value in encoded]
+    batch = build_batch(stored, base_offset=read_header(content).next_offset, leader_epoch=0)
     end = read_header(batch).next_offset
     return bytes(content + batch + snapshot_footer_batch(base_offset=end, leader_epoch=0, timestamp_ms=now_ms))
 
@@ -110,7 +114,7 @@ def _require_no_log(fs: FileSystem, plan: FormatPlan, is_formatted: bool) -> Non
 def _format(
     fs: FileSystem, path: str, plan: FormatPlan, *, is_metadata_dir: bool, entropy: Entropy, now_ms: int
 ) -> None:
-    write_atomically(fs, f"{path}/{BOOTSTRAP_FILE_NAME}", build_bootstrap(plan.levels, now_ms=now_ms))
+    write_atomically(fs, f"{path}/{BOOTSTRAP_FILE_NAME}", build_bootstrap(plan.levels, plan.users, now_ms=now_ms))
     if is_metadata_dir and plan.voters:
         folder = f"{path}/{CLUSTER_METADATA_TOPIC}-0"
         _make(fs, folder)

@@ -21,6 +21,12 @@ SETTINGS = (
 )  # fmt: skip
 DYNAMIC = "controller.quorum.bootstrap.servers=localhost:19093"
 
+SALT = "c2FsdCBvZiB0aGUgdXNlcg=="
+USERS = (
+    "--add-scram", f"SCRAM-SHA-256=[name=alice,salt={SALT},iterations=8192,password=secret]",
+    "--add-scram", f'SCRAM-SHA-512=[name=bob,salt="{SALT}",saltedpassword="{SALT}"]',
+)  # fmt: skip
+
 pytestmark = pytest.mark.kafka
 
 
@@ -56,13 +62,14 @@ def contents(folder):
     [
         ((STATIC,), ()),
         ((STATIC,), ("--release-version", "4.1-IV0")),
+        ((STATIC,), USERS),
         ((DYNAMIC,), ("--initial-controllers", VOTERS)),
         ((DYNAMIC,), ("--no-initial-controllers",)),
         ((DYNAMIC,), ("--initial-controllers", VOTERS, "--feature", "transaction.version=1", "--feature",
                       "streams.version=0")),
         ((DYNAMIC,), ("--initial-controllers", VOTERS, "--release-version", "3.9")),
     ],
-    ids=["static", "an older release", "dynamic", "joining", "features", "a release before most features"],
+    ids=["static", "an older release", "users", "dynamic", "joining", "features", "a release before most features"],
 )  # fmt: skip
 def test_the_files_are_those_of_kafkas_tool_byte_for_byte_but_for_times_and_random_ids(tmp_path, settings, options):
     for name, run in (("ours", format_ours), ("theirs", kafkas_format)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -48,7 +48,10 @@ class ActiveController:
         propose: Callable[[int, tuple[MetadataRecord, ...]], None],
         resign: Callable[[], None],
         leader_id: Callable[[], int],
+        first_users: Sequence[MetadataRecord] = (),
     ) -> None:
+        """`first_users`: of a cluster that has no record yet."""
+        self._first_users = first_users
         self._cluster_id, self._clock, self._entropy = cluster_id, clock, entropy
         self._defaults, self._timings = defaults, timings
         self._propose, self._resign, self._leader_id = propose, resign, leader_id
@@ -76,6 +79,7 @@ class ActiveController:
             defaults=replace(self._defaults, kraft_version=kraft_version),
             timings=self._timings,
             own_registration=own,
+            first_users=self._first_users,
         )
         self._controller = controller
         self._do(lambda: controller.begin(now_ms))

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -108,8 +108,10 @@ class QuorumNode:
         entropy: Entropy,
         on_end: Callable[[Exception], None],
         on_committed: Callable[[], None] = lambda: None,
+        first_users: Sequence[MetadataRecord] = (),
     ) -> None:
-        """`on_committed`: called on the loop when the committed image has changed, or another took its place."""
+        """`on_committed`: called on the loop when the committed image has changed, or another took its place.
+        `first_users`: of a cluster that has no record yet."""
         self._on_committed = on_committed
         self.settings = settings
         self.identity = identity
@@ -154,6 +156,7 @@ class QuorumNode:
             propose=self._propose,
             resign=partial(self._feed, ResignRequested()),
             leader_id=lambda: self.voter.election.leader_id,
+            first_users=first_users,
         )
         self.brokers = BrokerWatch(
             brokers=lambda: self.controller.brokers,
@@ -384,16 +387,14 @@ def _sync(files: tuple[File, ...]) -> None:
 
 def _registration(settings: QuorumSettings, entropy: Entropy) -> RegisterControllerRecord:
     """Of this controller, in this process."""
-    end_point = ControllerEndpoint(
-        name=settings.listener.name,
-        host=settings.address.host,
-        port=settings.address.port,
-        security_protocol=settings.listener.protocol.wire_id,
+    address, listener = settings.address, settings.listener
+    place = ControllerEndpoint(
+        name=listener.name, host=address.host, port=address.port, security_protocol=listener.protocol.wire_id
     )
     return RegisterControllerRecord(
         controller_id=settings.node_id,
         incarnation_id=random_id(entropy),
         zk_migration_ready=False,
-        end_points=(end_point,),
+        end_points=(place,),
         features=CONTROLLER_FEATURES,
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.log_directory.committed_image import CommittedImage
-from broker_core.log_directory.quorum_directory import open_identity, open_quorum_log
+from broker_core.log_directory.quorum_directory import first_users, open_identity, open_quorum_log
 from broker_core.log_directory.system_ports import SystemEntropy
 from broker_core.metadata.access_control_list import AccessControlList
 from broker_core.model.client_settings import BrokerAddress
@@ -68,6 +68,7 @@ class QuorumServer:
             entropy=SystemEntropy(),
             on_end=on_end,
             on_committed=on_committed,
+            first_users=first_users(fs, path),
         )
         self._requests = QuorumRequests(self.node, settings.access.authorizer(self._rules))
 
