@@ -47,6 +47,10 @@ class GroupReader(_Thread):
     def wait_for(self, count):
         _wait(lambda: len(self.values) >= count or self.error is not None, lambda: f"{len(self.values)} of {count}")
 
+    def wait_until_read(self, wanted):
+        """Some may have come twice, where a commit was lost."""
+        _wait(lambda: wanted <= set(self.values), lambda: f"never read: {sorted(wanted - set(self.values))[:20]}")
+
     def _work(self):
         while not self._may_end.is_set():
             messages = [each for each in self._consumer.consume(100, 0.2) if each.error() is None]
