@@ -73,7 +73,8 @@ def parse_listeners(
     protocols = _protocol_map(given, complaints)
     of_file = given if of_file is None else of_file
     names = {item.partition("://")[0].upper() for item in items_of(of_file.get("listeners", ""))}
-    _check_names_of_overrides(of_file, names | {one.name for one in endpoints}, complaints)
+    # Also those of controllers, to which this node only connects.
+    _check_names_of_overrides(of_file, names | closed | {one.name for one in endpoints}, complaints)
     return tuple(
         _listener(endpoint, advertised.get(endpoint.name), protocols, given, complaints)
         for endpoint in served

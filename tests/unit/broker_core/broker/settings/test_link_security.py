@@ -1,6 +1,7 @@
 import pytest
 from support.brokers.secured_nodes import NODE, NODE_PASSWORD, PLAIN_MODULE, secured_settings
 
+from broker_core.broker.settings.broker_config import parse_broker_config
 from broker_core.broker.settings.link_security import LinkSecurity, links_to_controllers, parse_links_to_brokers
 from broker_core.model.client_settings import SaslSettings
 from broker_core.model.exceptions import InvalidConfigError
@@ -73,3 +74,10 @@ def test_a_wrong_setting_is_named_and_no_password_is_shown(changed, complaint):
     with pytest.raises(InvalidConfigError, match=complaint) as raised:
         parse_links_to_brokers(SECURED | changed)
     assert NODE_PASSWORD not in str(raised.value)
+
+
+def test_a_broker_without_a_vote_has_settings_of_the_controllers_listener_too():
+    given = {**SECURED, "process.roles": "broker", "listeners": "SASL_SSL://:1", "controller.quorum.voters": "1@a:9093"}
+    assert [one.name for one in parse_broker_config(given).listeners] == ["SASL_SSL"]
+    with pytest.raises(InvalidConfigError, match="ELSEWHERE is not in listeners"):
+        parse_broker_config({**given, "listener.name.elsewhere.ssl.keystore.location": "/x"})
