@@ -71,6 +71,12 @@ class FollowerRole:
         """This leader knows this voter's endpoints and versions."""
 
     @property
+    def hears_leader(self) -> bool:
+        """Also an observer misses it in time: it may be a voter by a record that it does not have yet, and nobody may
+        be elected without its vote."""
+        return self.has_fetched and self._core.now_ms < self.deadline_ms
+
+    @property
     def leader_id(self) -> int:
         return self.election.leader_id
 

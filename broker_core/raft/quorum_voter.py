@@ -259,7 +259,7 @@ class QuorumVoter(VoterAnswers):
                 is_granted = self._is_up_to_date(request)
             case Reaction.GRANT_IF_NEVER_FETCHED:
                 assert isinstance(self._role, FollowerRole)
-                is_granted = not self._role.has_fetched and self._is_up_to_date(request)
+                is_granted = not self._role.hears_leader and self._is_up_to_date(request)
             case Reaction.GRANT_IF_FREE:
                 election = self.election
                 is_same_directory = election.voted_directory_id in (None, request.candidate_directory_id)

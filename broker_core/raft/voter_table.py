@@ -57,7 +57,7 @@ class Reaction(enum.Enum):
     GRANT_IF_UP_TO_DATE = enum.auto()
     """Yes if the candidate's log ends at or behind the own one. Nothing is remembered."""
     GRANT_IF_NEVER_FETCHED = enum.auto()
-    """The same, but no while the leader is alive: it answered a fetch since this node follows it."""
+    """The same, but no while the leader is alive: it answered a fetch within the fetch timeout."""
     GRANT_IF_FREE = enum.auto()
     """Yes again to the candidate that has the vote. Else yes if the epoch has no leader, no vote was given and the
     log is up to date: durably VOTED first, then judged again."""

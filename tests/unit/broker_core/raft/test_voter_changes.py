@@ -393,6 +393,15 @@ def test_a_node_that_joins_by_itself_first_removes_the_replica_that_it_was():
     assert driven.sent[-1].request == RemoveVoterRequest(voter=ReplicaKey(4, UUID(int=44)))
 
 
+def test_an_observer_gives_pre_votes_once_its_leader_is_silent():
+    """It may be a voter by a record that it lacks: the leader that wrote it is gone, and others need this vote."""
+    driven = an_observer(THREE)
+    asks = VoteRequest(epoch=EPOCH, candidate_id=3, last_epoch=LAST_EPOCH, last_offset=LOG_END, is_pre_vote=True)
+    assert not driven.receive(asks).is_granted
+    driven.pass_time(2300)
+    assert driven.receive(asks, request_id=2).is_granted and driven.voter.role is Role.FOLLOWER
+
+
 def test_an_observer_becomes_a_voter_by_the_record_that_it_fetches():
     leader = a_leader()
     add(leader)
