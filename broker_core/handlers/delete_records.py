@@ -23,6 +23,7 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import is_internal_topic
 
 _NO_OFFSET: Final = -1
+_LOOK_AGAIN_MS: Final = 10
 
 
 def handle(call: Call) -> None:
@@ -49,7 +50,10 @@ def handle(call: Call) -> None:
 
     def time_is_up(now_ms: int) -> None:
         for name, number in tuple(waiting):
-            answer(name, number, _low_watermark(call, name, number), ErrorCode.request_timed_out)
+            if _awaits_followers(call, name, number):
+                answer(name, number, _low_watermark(call, name, number), ErrorCode.request_timed_out)
+        if waiting:
+            call.node.timers.set(timer_key, now_ms + _LOOK_AGAIN_MS, time_is_up)
 
     if asked:
         at_ms = call.now_ms + max(0, milliseconds_of(call.message.timeout))
@@ -72,6 +76,14 @@ def _begin(call: Call, name: str, number: int, offset: int, answer: Any) -> None
         refused(error)
         return
     replica.delete_records(offset, answer, refused)
+
+
+def _awaits_followers(call: Call, name: str, number: int) -> bool:
+    """False: the leader itself still deletes, which is waited for in any case."""
+    try:
+        return call.node.replicas.get(TopicPartition(name, number)).awaits_followers
+    except StreamlogError:
+        return True
 
 
 def _low_watermark(call: Call, name: str, number: int) -> int:

@@ -133,6 +133,11 @@ class Replica:
         """All living replicas have deleted the records before it."""
         return self.bounds.log_start_offset
 
+    @property
+    def awaits_followers(self) -> bool:
+        """Records are deleted here, and not yet on all living replicas."""
+        return False
+
     def delete_records(self, before_offset: int, on_done: Callable[[int], None], on_error: OnError) -> None:
         """Increases the log start offset; -1 is the high watermark. `on_done` gets the new log start offset."""
         self.change(lambda store: store.delete_records(before_offset), on_done, on_error)

@@ -372,6 +372,10 @@ class ReplicatedReplica(Replica):
         leader = None if self._machine is None else self._machine.leader
         return UNKNOWN_OFFSET if leader is None else leader.low_watermark()
 
+    @property
+    def awaits_followers(self) -> bool:
+        return bool(self._deletions)
+
     def delete_records(self, before_offset: int, on_done: Callable[[int], None], on_error: OnError) -> None:
         """Up to the high watermark, which is also what -1 means. `on_done` gets the low watermark when it is as high:
         followers delete when they hear of it, and say so with their next fetch. A dead one does when it comes back."""

@@ -34,7 +34,9 @@ _TIMINGS: Final = {
     "controller.quorum.request.timeout.ms": "request_timeout_ms",
     "controller.quorum.retry.backoff.ms": "retry_backoff_ms",
 }
-USED_BY_OBSERVER: Final = frozenset({BOOTSTRAP, VOTERS, _LISTENER_NAMES, *_TIMINGS, *SNAPSHOT_SETTINGS})
+USED_BY_OBSERVER: Final = frozenset(
+    {BOOTSTRAP, VOTERS, _LISTENER_NAMES, *_TIMINGS, *SNAPSHOT_SETTINGS, "min.insync.replicas"}
+)
 """The settings that `parse_observer_settings` reads, without those of every broker."""
 
 

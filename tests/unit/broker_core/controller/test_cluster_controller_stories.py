@@ -96,7 +96,7 @@ def hears_earlier_registrations(monkeypatch):
 
 
 def takes_two_processes_with_one_id(monkeypatch):
-    monkeypatch.setattr(BrokerSessions, "is_valid", lambda self, broker_id, broker_epoch, now_ms: False)
+    monkeypatch.setattr(BrokerSessions, "keeps_id", lambda self, broker_id, broker_epoch, now_ms: False)
 
 
 def begins_no_sessions_after_a_failover(monkeypatch):

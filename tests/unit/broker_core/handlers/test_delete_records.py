@@ -115,11 +115,12 @@ def test_without_delete_access_the_request_is_refused_before_any_lookup(tmp_path
     assert delete(node, (0, 1), principal=EVE) == {0: ("none", 1)}
 
 
-def test_partitions_that_followers_have_not_deleted_in_time_are_told_with_what_they_have(node):
+def test_partitions_that_followers_have_not_deleted_in_time_are_told_with_what_they_have(node, monkeypatch):
     """As in Kafka: the records are deleted here already, and there when the follower hears of it."""
     slow = node.replicas.get(TopicPartition("t", 0))
     late = []
     slow.delete_records = lambda offset, on_done, on_error: late.append(on_done)
+    monkeypatch.setattr(type(slow), "awaits_followers", property(lambda replica: replica is slow))
     waiting = begin(node, ApiKey.DELETE_RECORDS, **request((0, 3), (1, -1)))
     node.jobs.run_all()
     pass_time(node, 999)
