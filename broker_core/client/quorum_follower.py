@@ -20,17 +20,14 @@ from typing import Any, Final
 from broker_core.client.connection_pool import ConnectionPool
 from broker_core.client.deadline import Deadline
 from broker_core.log_directory.committed_image import CommittedImage
+from broker_core.log_directory.observer_writes import carry_out_write
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.model.client_settings import ClientSettings
 from broker_core.model.exceptions import QuorumError, RemoteError
 from broker_core.protocol.api_table import ApiKey
 from broker_core.raft.observer_events import (
-    AppendBatches,
-    BatchesAppended,
     ElectionSaved,
     HighWatermarkAdvanced,
-    InstallSnapshot,
-    LogTruncated,
     ObserverEffect,
     ObserverEvent,
     QuorumAnswered,
@@ -39,13 +36,8 @@ from broker_core.raft.observer_events import (
     SaveElection,
     SendFetch,
     SendFetchSnapshot,
-    SnapshotChunkWritten,
-    SnapshotInstalled,
-    SnapshotRefused,
     StopObserver,
     TimePassed,
-    TruncateLog,
-    WriteSnapshotChunk,
 )
 from broker_core.raft.quorum_messages import (
     FETCH_VERSION,
@@ -137,28 +129,12 @@ class QuorumFollower:
                 self._on_leader(leader_id, leader_epoch)
             case StopObserver(reason=reason):
                 raise QuorumError(f"following the metadata quorum ends: {reason}")
-            case _:
-                return self._write(effect)
-        return None
-
-    def _write(self, effect: ObserverEffect) -> ObserverEvent:
-        match effect:
             case SaveElection(election=election):
                 self._log.save_election(election)
                 return ElectionSaved()
-            case AppendBatches(records=records):
-                self._log.append(records, is_synced=False)
-                return BatchesAppended()
-            case TruncateLog(end_offset=end_offset):
-                self._log.truncate(end_offset)
-                return LogTruncated()
-            case WriteSnapshotChunk(snapshot_id=snapshot_id, position=position, chunk=chunk):
-                self._log.write_snapshot_chunk(snapshot_id, position, chunk)
-                return SnapshotChunkWritten()
             case _:
-                assert isinstance(effect, InstallSnapshot), effect
-                is_installed = self._committed.maybe_install(effect.snapshot_id)
-                return SnapshotInstalled() if is_installed else SnapshotRefused()
+                return carry_out_write(self._log, self._committed, effect)
+        return None
 
     def _ask(self, send: SendFetch | SendFetchSnapshot) -> ObserverEvent:
         deadline = Deadline(self._timings.request_timeout_ms, setting="controller.quorum.request.timeout.ms")

@@ -14,29 +14,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 from broker_core.log_directory.committed_image import CommittedImage
+from broker_core.log_directory.observer_writes import carry_out_write
 from broker_core.log_directory.quorum_directory import open_identity, open_quorum_log
 from broker_core.log_directory.system_ports import SystemEntropy
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import (
     BrokerUnavailableError,
-    CorruptDataError,
     QuorumError,
-    UnsupportedFormatError,
 )
 from broker_core.raft.observer_events import (
-    AppendBatches,
-    BatchesAppended,
     ElectionSaved,
     FetchAnswer,
     HighWatermarkAdvanced,
     InstallSnapshot,
-    LogTruncated,
     ObserverEffect,
     ObserverEvent,
     QuorumAnswered,
@@ -46,14 +41,9 @@ from broker_core.raft.observer_events import (
     SendFetch,
     SendFetchSnapshot,
     SnapshotAnswer,
-    SnapshotChunkWritten,
-    SnapshotInstalled,
-    SnapshotRefused,
     SnapshotTaken,
     StopObserver,
     TimePassed,
-    TruncateLog,
-    WriteSnapshotChunk,
 )
 from broker_core.raft.quorum_messages import (
     FETCH_VERSION,
@@ -64,9 +54,11 @@ from broker_core.raft.quorum_messages import (
     snapshot_answer,
 )
 from broker_core.raft.quorum_observer import QuorumObserver
+from broker_core.server.quorum.machine_loop import MachineLoop
 from broker_core.server.quorum.observer_settings import ObserverSettings
 from broker_core.server.quorum.peer_connection import NO_ANSWER, PeerConnection
 from broker_core.server.quorum.peer_dialer import PeerDialer
+from broker_core.server.quorum.snapshot_schedule import SnapshotSchedule
 from broker_core.server.steady_clock import SteadyClock
 from broker_core.storage.os_file_system import OsFileSystem
 
@@ -88,7 +80,7 @@ class ObserverNode:
         on_end: Callable[[Exception], None],
         on_committed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._settings, self._on_end, self._on_committed = settings, on_end, on_committed
+        self._settings, self._on_committed = settings, on_committed
         self._clock, self._loop = SteadyClock(), asyncio.get_running_loop()
         fs, path = OsFileSystem(), os.path.abspath(settings.log_dir)
         os.makedirs(path, exist_ok=True)
@@ -103,15 +95,19 @@ class ObserverNode:
             log=self._quorum_log.reach(),
             timings=settings.timings,
         )
-        self._disk = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
+        self._machine: MachineLoop[ObserverEvent, ObserverEffect] = MachineLoop(
+            self.observer, self._carry_out, tick=TimePassed(), clock=self._clock, on_end=on_end
+        )
         self.dialer = PeerDialer(settings.links)
         """To controllers: every connection to one comes from it."""
         self._peer: PeerConnection | None = None
         self._asking: asyncio.Task[None] | None = None
-        self._events: deque[ObserverEvent] = deque()
-        self._is_stepping = self._is_closed = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._last_snapshot_ms = self._clock.now_ms()
+        self._snapshots = SnapshotSchedule(
+            self.committed,
+            max_bytes=settings.snapshot_bytes,
+            interval_ms=settings.snapshot_interval_ms,
+            now_ms=self._clock.now_ms(),
+        )
 
     @property
     def leader_address(self) -> BrokerAddress | None:
@@ -119,49 +115,17 @@ class ObserverNode:
         return self.observer.leader_address
 
     def start(self) -> None:
-        self._feed(TimePassed())
+        self._machine.feed(TimePassed())
 
     async def stop(self) -> None:
-        self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._machine.close()
         if self._asking is not None:
             self._asking.cancel()
         self._hang_up()
-        await asyncio.to_thread(self._disk.shutdown)
+        await self._machine.end_disk()
         self._quorum_log.close()
 
-    # Steps
-
-    def _feed(self, event: ObserverEvent) -> None:
-        self._events.append(event)
-        if self._is_stepping or self._is_closed:
-            return
-        self._is_stepping = True
-        try:
-            while self._events and not self._is_closed:
-                for effect in self.observer.step(self._events.popleft(), self._clock.now_ms()):
-                    self._carry_out(effect)
-        except (OSError, CorruptDataError, QuorumError, UnsupportedFormatError) as error:
-            self._end(error)
-            return
-        finally:
-            self._is_stepping = False
-        self._set_timer()
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        timer_ms = self.observer.next_timer_ms
-        if timer_ms is not None and not self._is_closed:
-            delay_seconds = max(0, timer_ms - self._clock.now_ms()) / 1000
-            self._timer = self._loop.call_later(delay_seconds, self._feed, TimePassed())
-
-    def _end(self, error: Exception) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._on_end(error)
+    # Effects
 
     def _carry_out(self, effect: ObserverEffect) -> None:
         match effect:
@@ -177,54 +141,23 @@ class ObserverNode:
             case StopObserver(reason=reason):
                 raise QuorumError(f"node {self._settings.node_id} cannot follow the metadata quorum: {reason}")
             case SaveElection(election=election):
-                saving = self._disk.submit(self._quorum_log.save_election, election)
-                saving.add_done_callback(self._saved)
+                self._machine.on_disk(partial(self._quorum_log.save_election, election), ElectionSaved())
             case _:
-                self._events.append(self._written(effect))
-
-    # Disk
-
-    def _written(self, effect: ObserverEffect) -> ObserverEvent:
-        match effect:
-            case AppendBatches(records=records):
-                self._quorum_log.append(records, is_synced=False)
-                return BatchesAppended()
-            case TruncateLog(end_offset=end_offset):
-                self._quorum_log.truncate(end_offset)
-                return LogTruncated()
-            case WriteSnapshotChunk(snapshot_id=snapshot_id, position=position, chunk=chunk):
-                self._quorum_log.write_snapshot_chunk(snapshot_id, position, chunk)
-                return SnapshotChunkWritten()
-            case _:
-                assert isinstance(effect, InstallSnapshot), effect
-                is_installed = self.committed.maybe_install(effect.snapshot_id)
-                self._on_committed()
-                return SnapshotInstalled() if is_installed else SnapshotRefused()
+                written = carry_out_write(self._quorum_log, self.committed, effect)
+                if isinstance(effect, InstallSnapshot):
+                    self._on_committed()
+                self._machine.feed(written)
 
     def _maybe_snapshot(self) -> None:
-        """On the loop: the image must not change meanwhile."""
-        now_ms, settings, committed = self._clock.now_ms(), self._settings, self.committed
-        is_due = (
-            committed.bytes_since_snapshot >= settings.snapshot_bytes
-            or now_ms - self._last_snapshot_ms >= settings.snapshot_interval_ms
-        )
-        if not is_due:
+        now_ms = self._clock.now_ms()
+        if not self._snapshots.is_due(now_ms):
             return
         for file in self._quorum_log.take_unsynced():
             file.sync()  # a log that ends below its snapshot has a hole
-        snapshot_id = committed.maybe_snapshot(now_ms=now_ms)
+        snapshot_id = self._snapshots.maybe_take(now_ms)
         if snapshot_id is not None:
-            self._last_snapshot_ms = now_ms
             start = self._quorum_log.start_offset
-            self._events.append(SnapshotTaken(snapshot_id=snapshot_id, log_start_offset=start))
-
-    def _saved(self, saving: Future[None]) -> None:
-        """In the thread."""
-        error = saving.exception()
-        if error is None:
-            self._loop.call_soon_threadsafe(self._feed, ElectionSaved())
-        elif isinstance(error, Exception):
-            self._loop.call_soon_threadsafe(self._end, error)
+            self._machine.feed(SnapshotTaken(snapshot_id=snapshot_id, log_start_offset=start))
 
     # Network
 
@@ -249,9 +182,9 @@ class ObserverNode:
             answer = await self._answer_to(send, peer)
         except NO_ANSWER as error:
             _log.debug("node=%d: %s does not answer: %s", self._settings.node_id, send.to, error)
-            self._feed(QuorumRequestFailed(request_id=send.request_id))
+            self._machine.feed(QuorumRequestFailed(request_id=send.request_id))
             return
-        self._feed(QuorumAnswered(request_id=send.request_id, answer=answer))
+        self._machine.feed(QuorumAnswered(request_id=send.request_id, answer=answer))
 
     async def _answer_to(
         self, send: SendFetch | SendFetchSnapshot, peer: PeerConnection

@@ -13,9 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -30,9 +28,7 @@ from broker_core.metadata.metadata_records import ControllerEndpoint, MetadataRe
 from broker_core.metadata.metadata_replay import build_metadata_batch
 from broker_core.model.exceptions import (
     AuthenticationError,
-    CorruptDataError,
     QuorumError,
-    UnsupportedFormatError,
 )
 from broker_core.ports import Clock, Entropy, File
 from broker_core.raft.observer_events import (
@@ -85,9 +81,11 @@ from broker_core.raft.voter_set import VoterSet
 from broker_core.server.quorum.active_controller import ActiveController
 from broker_core.server.quorum.broker_watch import BrokerWatch
 from broker_core.server.quorum.controller_registrar import ControllerRegistrar
+from broker_core.server.quorum.machine_loop import MachineLoop
 from broker_core.server.quorum.peer_connection import NO_ANSWER, PeerConnection
 from broker_core.server.quorum.peer_dialer import PeerDialer
 from broker_core.server.quorum.quorum_settings import QuorumSettings
+from broker_core.server.quorum.snapshot_schedule import SnapshotSchedule
 from broker_core.storage.quorum_log import QuorumLog
 
 _log: Final = logging.getLogger(__name__)
@@ -117,22 +115,20 @@ class QuorumNode:
         self.identity = identity
         self._log = log
         self._clock = clock
-        self._on_end = on_end
         self._loop = asyncio.get_running_loop()
-        self._disk = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
         self.dialer = PeerDialer(settings.links)
         """To controllers: every connection to one comes from it."""
         self._peers: dict[int, PeerConnection] = {}
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._responds: dict[int, Respond] = {}
         self._last_id = 0
-        self._events: deque[VoterEvent] = deque()
-        self._proposals: deque[RecordsProposed] = deque()
-        """They come before other events, so that their records are where the controller has them."""
-        self._is_stepping = self._is_closed = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._last_snapshot_ms = clock.now_ms()
         self.committed = CommittedImage(log)
+        self._snapshots = SnapshotSchedule(
+            self.committed,
+            max_bytes=settings.snapshot_bytes,
+            interval_ms=settings.snapshot_interval_ms,
+            now_ms=clock.now_ms(),
+        )
         self.voter = QuorumVoter(
             identity=identity,
             voters=load_voters(log, VoterSet.of_static(settings.voters, settings.listener.name)),
@@ -147,6 +143,9 @@ class QuorumNode:
             bootstrap=settings.bootstrap,
             joins_by_itself=settings.joins_by_itself,
         )
+        self._machine: MachineLoop[VoterEvent, VoterEffect] = MachineLoop(
+            self.voter, self._carry_out, tick=TimePassed(), clock=clock, on_end=on_end
+        )
         self.controller = ActiveController(
             cluster_id=identity.cluster_id,
             clock=clock,
@@ -154,7 +153,7 @@ class QuorumNode:
             defaults=settings.defaults,
             timings=settings.controller_timings,
             propose=self._propose,
-            resign=partial(self._feed, ResignRequested()),
+            resign=partial(self._machine.feed, ResignRequested()),
             leader_id=lambda: self.voter.election.leader_id,
             first_users=first_users,
         )
@@ -168,27 +167,25 @@ class QuorumNode:
         self._registrar = ControllerRegistrar(self.registration, self.dialer, image=lambda: self.committed.image)
 
     def start(self) -> None:
-        self._feed(TimePassed())
+        self._machine.feed(TimePassed())
 
     def receive(self, request: VoterRequest, cluster_id: str | None, respond: Respond) -> None:
         """`respond` is called once, now or later, or never if this node ends."""
         self._last_id += 1
         self._responds[self._last_id] = respond
-        self._feed(RequestReceived(request_id=self._last_id, request=request, cluster_id=cluster_id))
+        self._machine.feed(RequestReceived(request_id=self._last_id, request=request, cluster_id=cluster_id))
 
     async def stop(self) -> None:
         """Gives up leading and waits a moment, so that the others know."""
         if self.voter.leading is not None:
-            self._feed(ResignRequested())
+            self._machine.feed(ResignRequested())
             waiting = [task for task in self._asking.values() if not task.done()]
             if waiting:
                 await asyncio.wait(waiting, timeout=1)
         await self._close()
 
     async def _close(self) -> None:
-        self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._machine.close()
         self.controller.end()
         self._registrar.end()
         self.brokers.close()
@@ -196,44 +193,10 @@ class QuorumNode:
             task.cancel()
         for peer in self._peers.values():
             peer.close()
-        await asyncio.to_thread(self._disk.shutdown)
+        await self._machine.end_disk()
         self._log.close()
 
-    # Steps
-
-    def _feed(self, event: VoterEvent) -> None:
-        if isinstance(event, RecordsProposed):
-            self._proposals.append(event)
-        else:
-            self._events.append(event)
-        if self._is_stepping or self._is_closed:
-            return
-        self._is_stepping = True
-        try:
-            while (self._proposals or self._events) and not self._is_closed:
-                following = (self._proposals or self._events).popleft()
-                for effect in self.voter.step(following, self._clock.now_ms()):
-                    self._carry_out(effect)
-        except (OSError, CorruptDataError, QuorumError, UnsupportedFormatError) as error:
-            self._end(error)
-            return
-        finally:
-            self._is_stepping = False
-        self._set_timer()
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        timer_ms = self.voter.next_timer_ms
-        if timer_ms is not None and not self._is_closed:
-            delay_seconds = max(0, timer_ms - self._clock.now_ms()) / 1000
-            self._timer = self._loop.call_later(delay_seconds, self._feed, TimePassed())
-
-    def _end(self, error: Exception) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._on_end(error)
+    # Effects
 
     def _carry_out(self, effect: VoterEffect) -> None:
         match effect:
@@ -276,9 +239,9 @@ class QuorumNode:
             case SaveElection(election=election):
                 static = None if self.voter.history.is_dynamic else tuple(self.voter.voters.nodes)
                 save = partial(self._log.save_election, election, static_voters=static)
-                self._on_disk(save, ElectionSaved())
+                self._machine.on_disk(save, ElectionSaved())
             case FlushLog():
-                self._on_disk(partial(_sync, self._log.take_unsynced()), LogFlushed())
+                self._machine.on_disk(partial(_sync, self._log.take_unsynced()), LogFlushed())
             case AppendBatches(records=records):
                 self._log.append(records, is_synced=False)
             case TruncateLog(end_offset=end_offset):
@@ -289,33 +252,16 @@ class QuorumNode:
                 assert isinstance(effect, InstallSnapshot), effect
                 controls = self.committed.maybe_install(effect.snapshot_id)
                 self._on_committed()
-                self._events.append(SnapshotRefused() if controls is None else SnapshotInstalled(controls=controls))
+                self._machine.feed(SnapshotRefused() if controls is None else SnapshotInstalled(controls=controls))
 
     def _maybe_snapshot(self) -> None:
-        """On the loop: the image must not change meanwhile."""
-        now_ms, settings, committed = self._clock.now_ms(), self.settings, self.committed
-        is_due = (
-            committed.bytes_since_snapshot >= settings.snapshot_bytes
-            or now_ms - self._last_snapshot_ms >= settings.snapshot_interval_ms
-        )
+        now_ms = self._clock.now_ms()
         # A leader may know records as committed that it has not flushed itself.
-        if not is_due or committed.offset > self.voter.log.flushed_end:
+        if not self._snapshots.is_due(now_ms) or self.committed.offset > self.voter.log.flushed_end:
             return
-        snapshot_id = committed.maybe_snapshot(now_ms=now_ms)
+        snapshot_id = self._snapshots.maybe_take(now_ms)
         if snapshot_id is not None:
-            self._last_snapshot_ms = now_ms
-            self._events.append(SnapshotTaken(snapshot_id=snapshot_id, log_start_offset=self._log.start_offset))
-
-    def _on_disk(self, work: Callable[[], None], event: VoterEvent) -> None:
-        self._disk.submit(work).add_done_callback(partial(self._disk_done, event))
-
-    def _disk_done(self, event: VoterEvent, done: Future[None]) -> None:
-        """In the thread."""
-        error = done.exception()
-        if error is None:
-            self._loop.call_soon_threadsafe(self._feed, event)
-        elif isinstance(error, Exception):
-            self._loop.call_soon_threadsafe(self._end, error)
+            self._machine.feed(SnapshotTaken(snapshot_id=snapshot_id, log_start_offset=self._log.start_offset))
 
     # Network
 
@@ -346,9 +292,9 @@ class QuorumNode:
         except NO_ANSWER as error:
             _log.debug("node=%d: %s does not answer: %s", self.settings.node_id, peer.address, error)
             is_gone = not isinstance(error, AuthenticationError) and await peer.is_refused()
-            self._feed(QuorumRequestFailed(request_id=effect.request_id, is_gone=is_gone))
+            self._machine.feed(QuorumRequestFailed(request_id=effect.request_id, is_gone=is_gone))
             return
-        self._feed(PeerAnswered(request_id=effect.request_id, answer=answer))
+        self._machine.feed(PeerAnswered(request_id=effect.request_id, answer=answer))
 
     # Leading
 
@@ -377,7 +323,8 @@ class QuorumNode:
         self._last_id += 1
         self._expected[self._last_id] = from_offset
         batch = build_metadata_batch(records, now_ms=self._clock.now_ms())
-        self._feed(RecordsProposed(proposal_id=self._last_id, records=bytes(batch)))
+        # Before other events, so that the records are where the controller has them.
+        self._machine.feed(RecordsProposed(proposal_id=self._last_id, records=bytes(batch)), is_first=True)
 
 
 def _sync(files: tuple[File, ...]) -> None:
