@@ -7,7 +7,7 @@ cleanup.policy=compact only (POLICY_VIOLATION).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -23,7 +23,6 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import is_internal_topic
 
 _NO_OFFSET: Final = -1
-_LOOK_AGAIN_MS: Final = 10
 
 
 def handle(call: Call) -> None:
@@ -48,21 +47,32 @@ def handle(call: Call) -> None:
             told = {"partition_index": number, "low_watermark": low_watermark, "error_code": error_code}
             answers.add((name, number), told)
 
+    is_late = False
+
     def time_is_up(now_ms: int) -> None:
+        nonlocal is_late
+        is_late = True
         for name, number in tuple(waiting):
             if _awaits_followers(call, name, number):
-                answer(name, number, _low_watermark(call, name, number), ErrorCode.request_timed_out)
-        if waiting:
-            call.node.timers.set(timer_key, now_ms + _LOOK_AGAIN_MS, time_is_up)
+                give_up(name, number)
+
+    def deleted_here(name: str, number: int) -> None:
+        """The leader is waited for in any case, its followers until the time is up."""
+        if is_late:
+            give_up(name, number)
+
+    def give_up(name: str, number: int) -> None:
+        answer(name, number, _low_watermark(call, name, number), ErrorCode.request_timed_out)
 
     if asked:
         at_ms = call.now_ms + max(0, milliseconds_of(call.message.timeout))
         call.node.timers.set(timer_key, at_ms, time_is_up)
     for (name, number), offset in asked.items():
-        _begin(call, name, number, offset, partial(answer, name, number))
+        here = partial(deleted_here, name, number)
+        _begin(call, name, number, offset, partial(answer, name, number), here)
 
 
-def _begin(call: Call, name: str, number: int, offset: int, answer: Any) -> None:
+def _begin(call: Call, name: str, number: int, offset: int, answer: Any, on_here: Callable[[], None]) -> None:
     def refused(error: StreamlogError) -> None:
         answer(error_code=error.error_code)
 
@@ -75,11 +85,11 @@ def _begin(call: Call, name: str, number: int, offset: int, answer: Any) -> None
     except StreamlogError as error:
         refused(error)
         return
-    replica.delete_records(offset, answer, refused)
+    replica.delete_records(offset, answer, refused, on_here=on_here)
 
 
 def _awaits_followers(call: Call, name: str, number: int) -> bool:
-    """False: the leader itself still deletes, which is waited for in any case."""
+    """False: the leader itself still deletes."""
     try:
         return call.node.replicas.get(TopicPartition(name, number)).awaits_followers
     except StreamlogError:

@@ -138,8 +138,16 @@ class Replica:
         """Records are deleted here, and not yet on all living replicas."""
         return False
 
-    def delete_records(self, before_offset: int, on_done: Callable[[int], None], on_error: OnError) -> None:
-        """Increases the log start offset; -1 is the high watermark. `on_done` gets the new log start offset."""
+    def delete_records(
+        self,
+        before_offset: int,
+        on_done: Callable[[int], None],
+        on_error: OnError,
+        *,
+        on_here: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Increases the log start offset; -1 is the high watermark. `on_done` gets the new log start offset. `on_here`:
+        it is increased here, and followers are waited for; a single node has none."""
         self.change(lambda store: store.delete_records(before_offset), on_done, on_error)
 
     def flush(self, on_done: Callable[[None], None], on_error: OnError) -> None:

@@ -28,6 +28,7 @@ from broker_core.broker.partition.partition_target import Changed, QueuedChange
 from broker_core.broker.partition.reopening import Reopening
 from broker_core.broker.partition.replica import Replica
 from broker_core.broker.partition.replica_services import ReplicaServices
+from broker_core.broker.partition.replica_waits import ReplicaWaits
 from broker_core.broker.partition.replica_writes import carry_out, found_log
 from broker_core.broker.partition.replication_services import ReplicationServices, replica_refusal
 from broker_core.cluster import AppendResult, FetchedBatches, PartitionBounds, TopicDescription
@@ -89,12 +90,8 @@ class ReplicatedReplica(Replica):
         self._newest: PartitionAssignment | None = None
         self._reopening = Reopening()
         self._committed = CommittedBounds()
-        self._waiting: dict[int, tuple[Callable[[], None], OnError]] = {}
-        """Appends with acks=all that are written and not committed."""
-        self._last_request_id = 0
-        self._deletions: list[tuple[int, Callable[[int], None], OnError]] = []
-        """Deletions that are done here, and wait until all living replicas have deleted as much."""
         super().__init__(topic_partition, topic, services)
+        self._waits = ReplicaWaits(self._call)
 
     # -- roles --
 
@@ -121,8 +118,7 @@ class ReplicatedReplica(Replica):
 
     @property
     def is_end_known(self) -> bool:
-        machine = self._machine
-        return machine is not None and machine.leader is not None and machine.leader.is_end_known
+        return self._leading is not None and self._leading.is_end_known
 
     @property
     def followed_leader_id(self) -> int:
@@ -272,18 +268,13 @@ class ReplicatedReplica(Replica):
 
     def leave(self, *, is_deleted: bool) -> None:
         """Not deleted: it moved to other brokers, and clients may ask those."""
-        waiting, self._waiting = self._waiting, {}
         self._machine, self._has_left = None, True
         self._assignments.clear()
         self._services.readers.drop(self.topic_partition)
         error = self._target.unknown_topic() if is_deleted else self._not_leader()
         for queued in self._queue.take_all():
             self._refuse(queued, error)
-        for _, on_error in waiting.values():
-            self._call(on_error, error)
-        deletions, self._deletions = self._deletions, []
-        for _, _, on_error in deletions:
-            self._call(on_error, error)
+        self._waits.refuse_all(error)
         self._notify_listeners()
 
     def when_idle(self, callback: Callable[[], None]) -> None:
@@ -333,9 +324,8 @@ class ReplicatedReplica(Replica):
         if machine is None or machine.leader is None:
             self._call(on_error, self._not_leader())
             return
-        self._last_request_id += 1
-        self._waiting[self._last_request_id] = (on_done, on_error)
-        self._carry_out(machine.await_replication(self._last_request_id, until_offset))
+        request_id = self._waits.add_append(on_done, on_error)
+        self._carry_out(machine.await_replication(request_id, until_offset))
 
     def on_fetch(self, fetch: PartitionFetch) -> FetchVerdict:
         """Of a follower, or a consumer."""
@@ -343,7 +333,7 @@ class ReplicatedReplica(Replica):
             return FetchVerdict(error=ErrorCode.not_leader_or_follower)
         verdict, effects = self._machine.on_fetch(fetch, self._now_ms())
         self._carry_out(effects)
-        if self._deletions:
+        if self._waits.has_deletions:
             self._answer_deletions()
         return verdict
 
@@ -369,14 +359,21 @@ class ReplicatedReplica(Replica):
     @property
     def low_watermark(self) -> int:
         """-1: it does not lead, or a living follower has not said yet where its log starts."""
-        leader = None if self._machine is None else self._machine.leader
-        return UNKNOWN_OFFSET if leader is None else leader.low_watermark()
+        leading = self._leading
+        return UNKNOWN_OFFSET if leading is None else leading.low_watermark()
 
     @property
     def awaits_followers(self) -> bool:
-        return bool(self._deletions)
+        return self._waits.has_deletions
 
-    def delete_records(self, before_offset: int, on_done: Callable[[int], None], on_error: OnError) -> None:
+    def delete_records(
+        self,
+        before_offset: int,
+        on_done: Callable[[int], None],
+        on_error: OnError,
+        *,
+        on_here: Callable[[], None] = lambda: None,
+    ) -> None:
         """Up to the high watermark, which is also what -1 means. `on_done` gets the low watermark when it is as high:
         followers delete when they hear of it, and say so with their next fetch. A dead one does when it comes back."""
         machine = self._machine
@@ -392,22 +389,17 @@ class ReplicatedReplica(Replica):
         def deleted(log_start_offset: int) -> None:
             machine.log.advance_start(log_start_offset)
             self._show()
-            self._deletions.append((log_start_offset, on_done, on_error))
+            self._waits.add_deletion(log_start_offset, on_done, on_error)
             self._answer_deletions()
+            on_here()
 
         super().delete_records(wanted, deleted, on_error)
 
     def _answer_deletions(self) -> None:
-        waiting, self._deletions = self._deletions, []
-        reached = self.low_watermark
-        for each in waiting:
-            offset, on_done, on_error = each
-            if not self.is_leader:
-                self._call(on_error, self._not_leader())
-            elif offset <= reached:
-                self._call(on_done, reached)
-            else:
-                self._deletions.append(each)
+        if self.is_leader:
+            self._waits.answer_deletions(self.low_watermark)
+        else:
+            self._waits.refuse_deletions(self._not_leader())
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         if self._machine is None:
@@ -456,11 +448,9 @@ class ReplicatedReplica(Replica):
                 case WatermarkAdvanced():
                     self._show()
                 case AnswerAppend(request_id=request_id, error=error):
-                    on_done, on_error = self._waiting.pop(request_id)
-                    if error is ErrorCode.none:
-                        self._call(on_done)
-                    else:
-                        self._call(on_error, replica_refusal(self.topic_partition, error))
+                    is_done = error is ErrorCode.none
+                    refusal = None if is_done else replica_refusal(self.topic_partition, error)
+                    self._waits.answer_append(request_id, refusal)
                 case ProposeIsr(proposal=proposal):
                     self._replication.propose(self.partition_id, proposal)
                 case AskLeaderBounds(leader_epoch=leader_epoch):

@@ -119,7 +119,7 @@ def test_partitions_that_followers_have_not_deleted_in_time_are_told_with_what_t
     """As in Kafka: the records are deleted here already, and there when the follower hears of it."""
     slow = node.replicas.get(TopicPartition("t", 0))
     late = []
-    slow.delete_records = lambda offset, on_done, on_error: late.append(on_done)
+    slow.delete_records = lambda offset, on_done, on_error, on_here: late.append(on_done)
     monkeypatch.setattr(type(slow), "awaits_followers", property(lambda replica: replica is slow))
     waiting = begin(node, ApiKey.DELETE_RECORDS, **request((0, 3), (1, -1)))
     node.jobs.run_all()
@@ -131,3 +131,15 @@ def test_partitions_that_followers_have_not_deleted_in_time_are_told_with_what_t
     }
     assert told == {0: ("request_timed_out", 0), 1: ("none", 0)}
     late[0](3)
+
+
+def test_the_leader_is_waited_for_beyond_the_time_and_its_followers_are_not(node):
+    slow = node.replicas.get(TopicPartition("t", 0))
+    here = []
+    slow.delete_records = lambda offset, on_done, on_error, on_here: here.append(on_here)
+    waiting = begin(node, ApiKey.DELETE_RECORDS, **request((0, 3)))
+    pass_time(node, 5000)
+    assert waiting.answer is None
+    here[0]()
+    (partition,) = waiting.answer.topics[0].partitions
+    assert (partition.error_code.name, partition.low_watermark) == ("request_timed_out", 0)
