@@ -3,21 +3,22 @@ acknowledged, where, and how long it had to wait for that."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import defaultdict
 
 from confluent_kafka import Producer
+from support.cluster.client_thread import ClientThread
 
 SECONDS = 60
 _OUTSTANDING = 9
 """Few: the processes that are started meanwhile need the machine, too."""
 
 
-class ClusterWriter:
+class ClusterWriter(ClientThread):
     """A context manager. `acknowledged`: by partition, the values in the order of their acknowledgements."""
 
     def __init__(self, cluster, topic, *, partition_count=1, **settings):
+        super().__init__()
         given = {
             "bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "enable.idempotence": True, "linger.ms": 1,
             "socket.timeout.ms": 2000, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200,
@@ -26,16 +27,9 @@ class ClusterWriter:
         self.acknowledged, self.errors, self.longest_gap_s = defaultdict(list), [], 0.0
         self._producer, self._topic, self._partition_count = Producer(given), topic, partition_count
         self._last_s: dict[int, float] = {}
-        self._may_end = threading.Event()
-        self._thread = threading.Thread(target=self._write)
 
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind, *_):
-        self._may_end.set()
-        self._thread.join()
+    def __exit__(self, kind, *exception):
+        super().__exit__(kind, *exception)
         assert kind is not None or self.errors == []
 
     @property
@@ -51,7 +45,7 @@ class ClusterWriter:
             assert time.monotonic() < deadline, f"{counts} of {wanted} after {SECONDS} s"
             time.sleep(0.02)
 
-    def _write(self):
+    def _work(self):
         number = 0
         while not self._may_end.is_set():
             if len(self._producer) < _OUTSTANDING:

@@ -11,11 +11,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from support.brokers import kafka_tools
 from support.brokers.real_quorum import RealQuorum
 from support.clients.confluent_clients import read_all
+from support.cluster.client_place import ClientPlace
 from support.quorum.our_broker import OurBroker, log_of, wait_until
 
-from broker_core.client.cluster_client import open_remote
 from broker_core.coordinator.key_partition import key_partition
-from broker_core.model.client_settings import parse_client_settings
 
 OURS = 98
 INTERNAL = ("__consumer_offsets", "__transaction_state")
@@ -28,8 +27,8 @@ _COUNTS = [
 ]
 
 
-class MixedCluster:
-    """A context manager that starts all and kills what still runs. For the helpers of clients it is a broker.
+class MixedCluster(ClientPlace):
+    """A context manager that starts all and kills what still runs.
 
     The internal topics have four partitions: ours is the preferred leader of every other, and node 1 of the rest.
     """
@@ -59,19 +58,6 @@ class MixedCluster:
     @property
     def bootstrap_servers(self):
         return f"{self.real.bootstrap_servers},{self.ours.address}"
-
-    def bootstrap(self, listener="PLAINTEXT"):
-        assert listener == "PLAINTEXT"
-        return self.bootstrap_servers
-
-    def name(self, start="t"):
-        return f"{start}{next(self._names)}"
-
-    def client(self):
-        return open_remote(parse_client_settings({"bootstrap.servers": self.bootstrap_servers}))
-
-    def admin(self):
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def heal(self):
         """All nodes run, and take part."""

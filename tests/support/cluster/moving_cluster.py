@@ -4,18 +4,18 @@ ones to the others by `streamlog` alone. Real nodes are 1 to 3, ours 4 to 6."""
 from __future__ import annotations
 
 import io
+import itertools
 import json
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 from support.brokers.reachable_broker import free_ports
 from support.brokers.real_quorum import RealQuorum
+from support.cluster.client_place import ClientPlace
 from support.quorum.our_broker import wait_until
 
 from broker_core.cli.command_line import run
-from broker_core.client.cluster_client import open_remote
-from broker_core.model.client_settings import parse_client_settings
 from broker_core.server.local.cluster_layout import NodePlace
 from broker_core.server.local.node_process import NodeProcess
 
@@ -58,11 +58,11 @@ class OurNode(NodeProcess):
         assert status == 0, err
 
 
-class MovingCluster:
-    """A context manager that kills what still runs. For the helpers of clients it is a broker."""
+class MovingCluster(ClientPlace):
+    """A context manager that kills what still runs."""
 
     def __init__(self, folder: Path):
-        self._folder = folder
+        self._folder, self._names = folder, itertools.count()
         numbers = free_ports(2 * len(OURS))
         ports = {node_id: (numbers[2 * place], numbers[2 * place + 1]) for place, node_id in enumerate(OURS)}
         self.real = RealQuorum(folder / "real", is_dynamic=True)
@@ -105,15 +105,8 @@ class MovingCluster:
     def bootstrap_servers(self):
         return ",".join(map(self.address, (*REAL, *OURS)))
 
-    def bootstrap(self, listener="PLAINTEXT"):
-        assert listener == "PLAINTEXT"
-        return self.bootstrap_servers
-
-    def client(self):
-        return open_remote(parse_client_settings({"bootstrap.servers": self.bootstrap_servers}))
-
     def make_topic(self, name, partition_count):
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        admin = self.admin()  # gives up what it waits for when it goes out of scope
         config = {"min.insync.replicas": "2"}
         made = NewTopic(name, num_partitions=partition_count, replication_factor=3, config=config)
         admin.create_topics([made])[name].result(SECONDS)

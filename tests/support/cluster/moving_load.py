@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from support.cluster.client_thread import ClientThread
 
 SECONDS = 90
 _PATIENT = {"socket.timeout.ms": 4000, "reconnect.backoff.max.ms": 500, "log_level": 0}
 
 
-class _Thread:
-    def __init__(self):
-        self.error = None
-        self._may_end = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind, *_):
-        self._may_end.set()
-        self._thread.join()
-        if kind is None and self.error is not None:
-            raise self.error
-
-    def _run(self):
-        try:
-            self._work()
-        except Exception as error:
-            self.error = error
-
-
-class GroupReader(_Thread):
+class GroupReader(ClientThread):
     """A member of a group that reads all partitions of a topic, and commits. `values`: what it was given."""
 
     def __init__(self, cluster, topic, group, **settings):
@@ -63,7 +40,7 @@ class GroupReader(_Thread):
         self._consumer.close()
 
 
-class TransactionWriter(_Thread):
+class TransactionWriter(ClientThread):
     """Commits ten values at a time, and aborts each fifth transaction. `committed`: the values."""
 
     def __init__(self, cluster, topic, transactional_id, *, partition_count):

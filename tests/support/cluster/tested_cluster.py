@@ -6,12 +6,11 @@ import itertools
 import time
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 from support.clients.confluent_clients import read_all
+from support.cluster.client_place import ClientPlace
 from support.runs.warm_process import start_warm_node
 
-from broker_core.client.cluster_client import open_remote
-from broker_core.model.client_settings import parse_client_settings
 from broker_core.server.local.cluster_layout import open_layout
 from broker_core.server.local.local_cluster import LocalCluster
 
@@ -28,8 +27,8 @@ def wait_for(condition, seconds=SECONDS, told=lambda: ""):
     return found
 
 
-class TestedCluster(LocalCluster):
-    """For the helpers of clients it is a broker: `bootstrap`, `name`, `client`."""
+class TestedCluster(ClientPlace, LocalCluster):
+    """A local cluster, and a place for clients."""
 
     __test__ = False
 
@@ -38,22 +37,9 @@ class TestedCluster(LocalCluster):
         super().__init__(layout, start_process=start_warm_node)
         self._names = itertools.count()
 
-    def bootstrap(self, listener="PLAINTEXT"):
-        assert listener == "PLAINTEXT"
-        return self.bootstrap_servers
-
-    def name(self, start="t"):
-        return f"{start}{next(self._names)}"
-
-    def client(self):
-        return open_remote(parse_client_settings({"bootstrap.servers": self.bootstrap_servers}))
-
     @property
     def ids(self):
         return frozenset(node.node_id for node in self.nodes)
-
-    def admin(self):
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def make_topic(self, name=None, *, partition_count=1, replicas=None, in_sync=None, **config):
         """A new topic on all nodes, or of one partition on these, once each replica, or those `in_sync`, are so."""
